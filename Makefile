@@ -1,0 +1,57 @@
+# Needs Python 3.11 or newer and make; everything else is installed into .venv from constraints.txt.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: help demo test test-slow check format lint types bench clean
+
+help:
+	@echo "make demo       install into .venv and run a first experiment: regret and a picture"
+	@echo "make test       the fast tests"
+	@echo "make test-slow  the long statistical tests"
+	@echo "make check      format, lint, types and the fast tests"
+	@echo "make bench      episodes a second, and how long a start takes"
+	@echo "make clean      remove .venv and all caches"
+
+$(VENV)/made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: Python 3.11 or newer is needed; say which with PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "make: this Python cannot make virtual environments; on Debian or Ubuntu: apt install python3-venv"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/demo: $(VENV)/made pyproject.toml constraints.txt
+	$(PIP) install --constraint constraints.txt --editable '.[report]'
+	@touch $@
+
+$(VENV)/dev: $(VENV)/made pyproject.toml constraints.txt
+	$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@touch $@ $(VENV)/demo
+
+demo: $(VENV)/demo
+	$(BIN)/discreet run riverswim:states=6,horizon=20 --agent ucbvi --stationary --episodes 5000 --runs 5 --out demo
+
+test: $(VENV)/dev
+	$(BIN)/pytest -n 2 -m "not slow"
+
+test-slow: $(VENV)/dev
+	$(BIN)/pytest -n 2 -m slow
+
+format: $(VENV)/dev
+	$(BIN)/ruff format
+
+lint: $(VENV)/dev
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+
+types: $(VENV)/dev
+	$(BIN)/mypy
+
+check: lint types test
+
+bench: $(VENV)/dev
+	$(BIN)/python benchmarks/episodes.py
+
+clean:
+	rm -rf $(VENV) demo .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,83 @@
+"""Discreet: differentially private reinforcement learning.
+
+An agent learns from many people, one episode each, without betraying any of them. Every agent carries a `Guarantee`
+that was computed from what was built.
+
+    import discreet as dc
+
+    mdp = dc.envs.riverswim(states=6, horizon=20)
+    agent = dc.agents.make("ucbvi", mdp.spec, episodes=5_000, stationary=True, seed=0)
+    result = dc.simulate(agent, mdp, seed=0)
+    print(result.regret[-1], agent.guarantee)
+
+Names are imported on first use: importing this package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from discreet._gymnasium import register_when_imported
+
+__version__ = "0.1.0"
+
+_MODULES = (
+    "agents",
+    "envs",
+    "errors",
+    "experiments",
+    "mdp",
+    "noise",
+    "privacy",
+    "privatizers",
+    "sums",
+    "testing",
+)
+_NAMES = {
+    "Guarantee": "privacy",
+    "NonPrivate": "privacy",
+    "TabularMDP": "mdp",
+    "Trajectory": "mdp",
+    "simulate": "experiments",
+}
+
+__all__ = [
+    "Guarantee",
+    "NonPrivate",
+    "TabularMDP",
+    "Trajectory",
+    "__version__",
+    "agents",
+    "envs",
+    "errors",
+    "experiments",
+    "mdp",
+    "noise",
+    "privacy",
+    "privatizers",
+    "simulate",
+    "sums",
+    "testing",
+]
+
+if TYPE_CHECKING:
+    from discreet import agents, envs, errors, experiments, mdp, noise, privacy, privatizers, sums, testing
+    from discreet.experiments import simulate
+    from discreet.mdp import TabularMDP, Trajectory
+    from discreet.privacy import Guarantee, NonPrivate
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"discreet.{name}")
+    if name in _NAMES:
+        return getattr(importlib.import_module(f"discreet.{_NAMES[name]}"), name)
+    raise AttributeError(f"module 'discreet' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+register_when_imported()

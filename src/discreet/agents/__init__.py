@@ -1,0 +1,77 @@
+"""Learning agents: `make` one by name; one file per algorithm, to be read beside the paper."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from discreet.errors import InvalidInput, UnknownName
+
+if TYPE_CHECKING:
+    from discreet.agents.base import TabularAgent
+    from discreet.mdp import Spec
+    from discreet.noise import Seed
+
+__all__ = ["NAMES", "PRESETS", "make", "summary"]
+
+_AGENTS = {
+    "ucbvi": ("discreet.agents.ucbvi", "UCBVI"),
+    "ubev": ("discreet.agents.ubev", "UBEV"),
+}
+
+#: Every name that `make` knows.
+NAMES: tuple[str, ...] = tuple(_AGENTS)
+#: What the bonuses are scaled for: the theorems, or use.
+PRESETS: tuple[str, ...] = ("theory", "practical")
+
+
+def _class(name: str) -> type[TabularAgent]:
+    if name not in _AGENTS:
+        raise UnknownName("agent", name, NAMES)
+    module, attribute = _AGENTS[name]
+    found: type[TabularAgent] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def make(name: str, spec: Spec, *, episodes: int, seed: Seed = None, **options: Any) -> TabularAgent:
+    """Returns a new agent.
+
+    Args:
+        name: One of `NAMES`.
+        spec: The environment's public facts, ``mdp.spec``.
+        episodes: Number of users at most: a hard capacity, because noise is calibrated for it.
+        seed: Of the agent and its privacy noise; the operating system's entropy by default.
+        **options: What else the agent takes; all tabular ones know
+
+            - ``privacy``: the trust model; `discreet.NonPrivate` by default for agents that offer no privacy;
+            - ``preset``: ``"practical"`` (default) or ``"theory"``, the printed constants;
+            - ``stationary``: whether counts are pooled over the steps of an episode (default False);
+            - ``update_every``: users between two updates of the policy (default 1), or ``"geometric"``;
+            - ``failure``: the papers' failure probability β (default 0.05), not a privacy parameter;
+            - ``bonus_scale``: multiplies every bonus (default 1).
+
+    Guarantee:
+        ``agent.guarantee``, computed for what was built. Preset and bonus scale never change it.
+    """
+    from discreet.mdp import Spec
+
+    kind = _class(name)
+    if not isinstance(spec, Spec):
+        raise InvalidInput(f"spec must be a Spec such as mdp.spec, got {type(spec).__name__}")
+    known = [key for key in inspect.signature(kind).parameters if key not in ("spec", "episodes", "seed")]
+    for key in options:
+        if key not in known:
+            raise UnknownName(f"option of {name}", key, known)
+    return kind(spec, episodes=episodes, seed=seed, **options)
+
+
+def summary(name: str) -> str:
+    """Returns one line that says what an agent is."""
+    return (_class(name).__doc__ or "").strip().split("\n", maxsplit=1)[0]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Agent", "TabularAgent"):
+        return getattr(importlib.import_module("discreet.agents.base"), name)
+    raise AttributeError(f"module 'discreet.agents' has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""Compiled planners and the compiled simulation block; one file per algorithm."""

@@ -1,0 +1,56 @@
+"""The command line: parses, calls, prints. Nothing heavy is imported before a command needs it.
+
+Exit codes: 0 done; 2 bad usage or bad input, with one clear line on stderr; 1 failed while running.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from discreet import __version__
+from discreet.cli.commands import completion, list_, run
+from discreet.errors import DiscreetError
+
+__all__ = ["cli", "main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="discreet")
+def cli() -> None:
+    """Differentially private reinforcement learning: learn from many people, betray none of them."""
+
+
+for command in (run, list_, completion):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Runs the command line and exits."""
+    sys.exit(_run())
+
+
+def _run() -> int:
+    try:
+        code = cli.main(prog_name="discreet", standalone_mode=False)
+    except click.exceptions.Abort:
+        return _say("interrupted", 1)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
+    except click.ClickException as error:
+        return _say(error.format_message(), 2)
+    except DiscreetError as error:
+        return _say(str(error), 2)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output is gone; Python would complain about it on exit
+        return 1
+    except OSError as error:
+        return _say(str(error), 1)
+    return int(code or 0)
+
+
+def _say(message: str, code: int) -> int:
+    click.echo(f"discreet: {' '.join(message.split())}", err=True)
+    return code

@@ -1,0 +1,126 @@
+"""The commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from discreet.cli import parse
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+__all__ = ["completion", "list_", "run"]
+
+
+def _complete(kind: str) -> Any:
+    """Completes names of ``discreet.<kind>.NAMES``."""
+
+    def names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        import importlib
+
+        from click.shell_completion import CompletionItem
+
+        known = importlib.import_module(f"discreet.{kind}").NAMES
+        return [CompletionItem(name) for name in known if name.startswith(incomplete)]
+
+    return names
+
+
+class _UpdateEvery(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    name = "integer|geometric"
+
+    def convert(self, value: Any, _parameter: click.Parameter | None, _context: click.Context | None) -> int | str:
+        read = parse.scalar(value) if isinstance(value, str) else value
+        return read if isinstance(read, (int, str)) else str(value)
+
+
+@click.command()
+@click.argument("env", shell_complete=_complete("envs"))
+@click.option("--agent", default="ucbvi", show_default=True, shell_complete=_complete("agents"), help="The learner.")
+@click.option("--preset", default="practical", show_default=True, help="Bonuses: theory or practical.")
+@click.option("--episodes", "-K", type=int, default=5_000, show_default=True, help="People, one episode each.")
+@click.option("--runs", type=int, default=1, show_default=True, help="Independent repetitions.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Run i uses the seed (SEED, i).")
+@click.option("--stationary", is_flag=True, help="Pool the counts over the steps of an episode.")
+@click.option(
+    "--update-every",
+    type=_UpdateEvery(),
+    default=1,
+    show_default=True,
+    help="People between updates, or geometric.",
+)
+@click.option("--failure", type=float, default=0.05, show_default=True, help="The papers' failure probability.")
+@click.option("--bonus-scale", type=float, default=1.0, show_default=True, help="Multiplies every bonus.")
+@click.option(
+    "--alpha",
+    type=float,
+    multiple=True,
+    default=(0.1, 1.0),
+    show_default=True,
+    help="Count the episodes with a larger gap; may be given several times.",
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Save the numbers and a picture in this directory.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+def run(env: str, as_json: bool, quiet: bool, out: Path | None, **options: Any) -> None:
+    """Let an agent learn in an environment and print its regret.
+
+    ENV is name[:key=value,…], for example riverswim:states=6,horizon=20.
+    """
+    from discreet.experiments.run import Run
+
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    name, parameters = parse.environment(env)
+    job = Run.make(env, name, parameters, **options)
+    try:
+        job.execute(progress=not quiet)
+    except KeyboardInterrupt:
+        if not job.results:
+            raise click.Abort from None
+        click.echo(f"discreet: interrupted after {len(job.results)} of {job.runs} runs", err=True)
+        raise click.exceptions.Exit(1) from None
+    finally:
+        if job.results:
+            if out is not None:
+                for line in job.save(out):
+                    click.echo(line, err=True)
+            click.echo(json.dumps(job.to_dict()) if as_json else job.to_text())
+
+
+@click.command("list")
+def list_() -> None:
+    """List environments, agents, presets and trust models."""
+    from discreet import agents, envs
+
+    click.echo("environments (name:key=value,…)")
+    for name in envs.NAMES:
+        defaults = ", ".join(f"{key}={value}" for key, value in envs.parameters(name).items())
+        click.echo(f"  {name:14}{defaults}")
+    click.echo("agents")
+    for name in agents.NAMES:
+        click.echo(f"  {name:14}{agents.summary(name)}")
+    click.echo("presets")
+    click.echo(f"  {'theory':14}the papers' constants")
+    click.echo(f"  {'practical':14}smaller bonuses, for use; privacy is never affected")
+    click.echo("trust models")
+    click.echo(f"  {'NonPrivate':14}no privacy: the baseline")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the completion script of a shell.
+
+    For bash: discreet completion bash >> ~/.bashrc
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(context.find_root().command, {}, "discreet", "_DISCREET_COMPLETE").source())

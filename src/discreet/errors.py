@@ -1,0 +1,97 @@
+"""The exceptions of this library.
+
+::
+
+    DiscreetError
+    ├── InvalidInput (ValueError)          a parameter is out of bounds; the message names its value
+    │   ├── UnknownName                    no such environment, agent, preset, …; suggests the nearest
+    │   ├── CapacityExceeded               more users than the noise was calibrated for
+    │   └── InvalidPersonalData            a person's data is out of bounds; names the field and the bound only
+    ├── CheckFailed (AssertionError)       an environment or agent does not keep its contract (`discreet.testing`)
+    └── MissingExtra (ImportError)         an optional dependency is not installed
+
+Errors about parameters name the offending value. Errors about a person's data never do, because messages end up
+in logs that no accountant sees.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "CapacityExceeded",
+    "CheckFailed",
+    "DiscreetError",
+    "InvalidInput",
+    "InvalidPersonalData",
+    "MissingExtra",
+    "UnknownName",
+    "check_fraction",
+    "check_integer",
+]
+
+
+class DiscreetError(Exception):
+    """Base class of everything this library raises on purpose."""
+
+
+class InvalidInput(DiscreetError, ValueError):
+    """A parameter is out of bounds."""
+
+
+class UnknownName(InvalidInput):
+    """A name that is not in the catalogue it was looked up in."""
+
+    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
+        known = list(known)
+        near = difflib.get_close_matches(str(name).lower(), known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        super().__init__(f"unknown {kind} {str(name)!r}: {hint}known: {', '.join(known)}")
+
+
+class CapacityExceeded(InvalidInput):
+    """More users than the object was built for."""
+
+
+class InvalidPersonalData(InvalidInput):
+    """A person's data is out of bounds; the message names the field and the bound, never the value."""
+
+
+class CheckFailed(DiscreetError, AssertionError):
+    """An environment or agent does not keep its contract."""
+
+
+class MissingExtra(DiscreetError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"this needs {package}: pip install 'discreet[{extra}]'")
+
+
+def check_integer(name: str, value: object, *, least: int = 1) -> int:
+    """Returns ``value`` as an ``int`` of at least ``least``; raises `InvalidInput` naming it otherwise."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = value.__index__()  # type: ignore[attr-defined]
+    except (AttributeError, TypeError):
+        raise InvalidInput(f"{name} must be an integer, got {name}={value!r}") from None
+    if number < least:
+        raise InvalidInput(f"{name} must be at least {least}, got {name}={value!r}")
+    return int(number)
+
+
+def check_fraction(name: str, value: object, *, closed: bool = False) -> float:
+    """Returns ``value`` as a float in (0, 1), or [0, 1] if ``closed``; raises `InvalidInput` naming it otherwise."""
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name} must be a number, got {name}={value!r}") from None
+    if not (0 <= number <= 1 if closed else 0 < number < 1):
+        interval = "[0, 1]" if closed else "(0, 1)"
+        raise InvalidInput(f"{name} must lie in {interval}, got {name}={value!r}")
+    return number

@@ -1,0 +1,62 @@
+"""Progress on stderr: rate and time left; silent unless a person is looking."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """A line that says how far a loop is.
+
+    Args:
+        title: What is going on.
+        total: How many steps there are.
+        show: Whether to show anything; nothing is shown in any case unless stderr is a terminal.
+    """
+
+    def __init__(self, title: str, total: int, *, show: bool) -> None:
+        self._title, self._total = title, total
+        self._show = show and sys.stderr.isatty()
+        self._bar: Any = None
+        self._next = 0.0
+
+    def __enter__(self) -> Progress:
+        if self._show:
+            from rich import progress
+            from rich.console import Console
+
+            class Rate(progress.ProgressColumn):
+                def render(self, task: progress.Task) -> str:
+                    return f"{task.speed:,.0f} episodes/s" if task.speed else ""
+
+            self._bar = progress.Progress(
+                progress.TextColumn("{task.description}"),
+                progress.BarColumn(),
+                progress.TaskProgressColumn(),
+                Rate(),
+                progress.TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._bar.start()
+            self._bar.add_task(self._title, total=self._total)
+        return self
+
+    def update(self, done: int) -> None:
+        """Says that ``done`` steps are done."""
+        if self._bar is not None and (done == self._total or time.monotonic() >= self._next):
+            self._next = time.monotonic() + 0.05
+            self._bar.update(0, completed=done)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()

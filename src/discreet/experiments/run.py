@@ -1,0 +1,143 @@
+"""Several runs of one agent in one environment: what `discreet run` does."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet import __version__, agents, envs
+from discreet.errors import InvalidInput, MissingExtra, check_integer
+from discreet.experiments.simulate import Result, simulate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from discreet.mdp import TabularMDP
+    from discreet.privacy import Guarantee
+
+__all__ = ["Run"]
+
+
+@dataclass
+class Run:
+    """A job of several runs; ``results`` grows as they finish.
+
+    Attributes:
+        env: The environment as it was asked for.
+        mdp: The environment.
+        agent: Name of the agent.
+        options: What else `discreet.agents.make` gets.
+        episodes: People a run.
+        runs: Number of runs; run i uses the seed ``(seed, i)`` for the agent and for the people.
+        seed: The seed.
+        alpha: Which gaps count as suboptimal.
+    """
+
+    env: str
+    mdp: TabularMDP
+    agent: str
+    options: dict[str, Any]
+    episodes: int
+    runs: int
+    seed: int
+    alpha: tuple[float, ...]
+    guarantee: Guarantee
+    results: list[Result] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @classmethod
+    def make(
+        cls,
+        env: str,
+        name: str,
+        parameters: dict[str, Any],
+        *,
+        agent: str,
+        episodes: int,
+        runs: int,
+        seed: int,
+        alpha: tuple[float, ...],
+        **options: Any,
+    ) -> Run:
+        """Checks everything and builds a first agent before anything runs."""
+        check_integer("runs", runs)
+        check_integer("seed", seed, least=0)
+        for value in alpha:
+            if not 0 <= value < np.inf:
+                raise InvalidInput(f"alpha must be a finite gap, got alpha={value}")
+        mdp = envs.make(name, **parameters)
+        first = agents.make(agent, mdp.spec, episodes=episodes, seed=[seed, 0], **options)
+        return cls(env, mdp, agent, options, episodes, runs, seed, alpha, first.guarantee)
+
+    def execute(self, *, progress: bool) -> None:
+        """Does the runs, one after the other."""
+        start = time.perf_counter()
+        for i in range(self.runs):
+            seed = [self.seed, i]
+            agent = agents.make(self.agent, self.mdp.spec, episodes=self.episodes, seed=seed, **self.options)
+            self.results.append(simulate(agent, self.mdp, self.episodes, seed=seed, progress=progress))
+            self.seconds = time.perf_counter() - start
+
+    @property
+    def _finals(self) -> list[float]:
+        return [float(result.regret[-1]) for result in self.results]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the finished runs as one JSON object."""
+        finals = self._finals
+        suboptimal = np.array([result.suboptimal(self.alpha) for result in self.results])
+        return {
+            "env": self.env,
+            "agent": self.agent,
+            "guarantee": self.guarantee.to_dict(),
+            "regret": {"mean": float(np.mean(finals)), "std": _std(finals), "runs": finals},
+            "suboptimal": {str(a): float(mean) for a, mean in zip(self.alpha, suboptimal.mean(axis=0), strict=True)},
+            "episodes": self.episodes,
+            "seeds": [[self.seed, i] for i in range(len(self.results))],
+            "version": __version__,
+        }
+
+    def to_text(self) -> str:
+        """Returns the finished runs for people to read."""
+        mdp, finals, n = self.mdp, self._finals, len(self.results)
+        uniform = np.full((mdp.horizon, mdp.states, mdp.actions), 1 / mdp.actions)
+        never = (mdp.optimal_value - mdp.evaluate(uniform)) * self.episodes
+        tenth = max(1, self.episodes // 10)
+        last = np.mean([result.gaps[-tenth:].mean() for result in self.results])
+        counts = np.mean([result.suboptimal(self.alpha) for result in self.results], axis=0)
+        settings = ", ".join(f"{key.replace('_', '-')} {value}" for key, value in self.options.items())
+        rows = {
+            "environment": f"{self.env}: {mdp.states} states, {mdp.actions} actions, horizon {mdp.horizon}",
+            "agent": f"{self.agent} ({settings})",
+            "guarantee": str(self.guarantee),
+            "episodes": f"{self.episodes:,} in each of {n} run{'s' if n > 1 else ''}, seed {self.seed}",
+            "regret": f"{np.mean(finals):,.2f}"
+            + (f" ± {_std(finals):,.2f} (standard deviation over runs)" if n > 1 else "")
+            + f"; acting at random: {never:,.0f}",
+            "last tenth": f"{last:.5f} an episode; optimal value {mdp.optimal_value:.4f}",
+        }
+        for a, count in zip(self.alpha, counts, strict=True):
+            rows[f"gap > {a:g}"] = f"{count:,.1f} episodes a run"
+        rows["speed"] = f"{n * self.episodes / self.seconds:,.0f} episodes/s, compilation included"
+        return "\n".join(f"{key:12} {value}" for key, value in rows.items())
+
+    def save(self, directory: Path) -> list[str]:
+        """Writes ``run.json``, ``gaps.npz`` and, with matplotlib, ``regret.png``; returns lines that say so."""
+        (directory / "run.json").write_text(json.dumps(self.to_dict(), indent=2) + "\n")
+        np.savez_compressed(directory / "gaps.npz", gaps=np.array([result.gaps for result in self.results]))
+        lines = [f"numbers: {directory / 'run.json'}, {directory / 'gaps.npz'}"]
+        try:
+            from discreet.experiments.plot import plot_regret
+        except MissingExtra as error:
+            return [*lines, f"no picture: {error}"]
+        plot_regret({f"{self.agent}: {self.guarantee}": self.results}, directory / "regret.png", title=self.env)
+        return [*lines, f"picture: {directory / 'regret.png'}"]
+
+
+def _std(values: list[float]) -> float:
+    """Returns the sample standard deviation; 0 for a single value."""
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0

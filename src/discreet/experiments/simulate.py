@@ -1,0 +1,190 @@
+"""People meet an agent, one after the other, and the simulator keeps the score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from discreet.agents.base import TabularAgent
+from discreet.errors import CapacityExceeded, InvalidInput, check_integer
+from discreet.experiments.progress import Progress
+from discreet.mdp import TabularMDP
+from discreet.noise import Role, seed_sequence, stream
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from discreet.agents.base import Agent
+    from discreet.noise import Seed
+    from discreet.privacy import Guarantee
+
+__all__ = ["Result", "simulate"]
+
+# People a compiled call plays at most, and numbers its policies fill at most: memory does not grow with K.
+_BLOCK_PEOPLE = 4096
+_BLOCK_NUMBERS = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a simulation measured. All of it comes from the simulator's exact model, none from the people's data.
+
+    Attributes:
+        gaps: V*_1 − V^{π_k}_1 of each episode, over the initial distribution, (K,).
+        guarantee: What was proven for the agent.
+        seed: The people's seed, as ``[S, i]`` or the operating system's entropy.
+        agent_seed: The agent's seed, likewise (None if the agent does not say).
+    """
+
+    gaps: NDArray[np.float64]
+    guarantee: Guarantee
+    seed: int | list[int]
+    agent_seed: int | list[int] | None
+
+    def __repr__(self) -> str:
+        return f"<Result: {len(self.gaps)} episodes, regret {self.gaps.sum():.6g}, {self.guarantee}>"
+
+    @property
+    def regret(self) -> NDArray[np.float64]:
+        """Cumulative regret after each episode, (K,)."""
+        return np.cumsum(self.gaps)
+
+    @overload
+    def suboptimal(self, alpha: float) -> int: ...
+    @overload
+    def suboptimal(self, alpha: Sequence[float]) -> NDArray[np.int64]: ...
+    def suboptimal(self, alpha: float | Sequence[float]) -> int | NDArray[np.int64]:
+        """Returns how many episodes have a gap larger than ``alpha``, for one α or several: the PAC measure."""
+        counts = (self.gaps > np.asarray(alpha, dtype=np.float64)[..., None]).sum(axis=-1)
+        return int(counts) if counts.ndim == 0 else counts.astype(np.int64)
+
+
+def simulate(
+    agent: Agent,
+    mdp: TabularMDP,
+    episodes: int | None = None,
+    seed: Seed = None,
+    *,
+    block: bool = True,
+    progress: bool = False,
+) -> Result:
+    """Lets ``episodes`` people play, one episode each, and the agent learn from them.
+
+    Person k is the same person under every agent: the seed and k alone decide what happens to them for any choice
+    of actions. Simulating again with the same seed goes on with the next person.
+
+    Args:
+        agent: Any `discreet.agents.Agent`.
+        mdp: The environment; the agent sees none of it.
+        episodes: How many people; all that the agent has room for by default.
+        seed: Of the people; the operating system's entropy by default, recorded in the result.
+        block: Whether compiled blocks may replace the protocol where the numbers are the same.
+        progress: Whether to show progress on stderr, if that is a terminal.
+
+    Returns:
+        Regret and gaps against the exact optimum.
+
+    Raises:
+        CapacityExceeded: Before anything changes, if the agent was built for fewer people.
+    """
+    if not isinstance(mdp, TabularMDP):
+        raise InvalidInput(f"mdp must be a TabularMDP, got {type(mdp).__name__}")
+    if agent.spec != mdp.spec:
+        raise InvalidInput(f"the agent was built for {agent.spec}, the environment is {mdp.spec}")
+    played = agent.count + len(agent.shuffler.reports)
+    room = agent.episodes - played
+    n = room if episodes is None else check_integer("episodes", episodes)
+    if n > room or n < 1:
+        raise CapacityExceeded(
+            f"the agent was built for {agent.episodes} episodes, {played} are played: got episodes={n}"
+        )
+
+    sequence = seed_sequence(seed)
+    people = stream(sequence, Role.PEOPLE)
+    people.bit_generator.advance(played * mdp.draws_per_person)  # type: ignore[attr-defined]
+    simulation = _Simulation(agent, mdp, people, sequence, np.empty(n))
+    with Progress(f"{getattr(agent, 'name', 'agent')} on {mdp.name or 'the environment'}", n, show=progress) as bar:
+        simulation.run(block, bar)
+    agent_sequence = getattr(agent, "seed", None)
+    return Result(
+        simulation.gaps,
+        agent.guarantee,
+        _entropy(sequence),
+        _entropy(agent_sequence) if isinstance(agent_sequence, np.random.SeedSequence) else None,
+    )
+
+
+def _entropy(sequence: np.random.SeedSequence) -> int | list[int]:
+    """Returns what `seed_sequence` makes the same sequence of."""
+    entropy: Any = sequence.entropy
+    return entropy if isinstance(entropy, int) else [int(part) for part in entropy]
+
+
+class _Simulation:
+    """A simulation under way: ``done`` of ``len(gaps)`` people have played."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        mdp: TabularMDP,
+        people: np.random.Generator,
+        seed: np.random.SeedSequence,
+        gaps: NDArray[np.float64],
+    ) -> None:
+        self.agent, self.mdp, self.people, self.gaps = agent, mdp, people, gaps
+        self.done = 0
+        streams = getattr(agent, "streams", {})  # an agent without streams of its own draws from the people's seed
+        self._encoder = streams.get(Role.ENCODER) or stream(seed, Role.ENCODER)
+        self._shuffler = streams.get(Role.SHUFFLER) or stream(seed, Role.SHUFFLER)
+        self._optimum = mdp.evaluate_many(mdp.optimal_policy[None].copy())[0]
+        self._policy: NDArray[Any] | None = None
+        self._gap = 0.0
+
+    def run(self, block: bool, bar: Progress) -> None:
+        """Plays all people: whole batches in compiled code where possible, the rest by the protocol."""
+        while self.done < len(self.gaps):
+            left = len(self.gaps) - self.done
+            if block and isinstance(self.agent, TabularAgent) and not self.agent.shuffler.reports:
+                ends = self.agent.schedule.ends(self.agent.count, left)
+                if len(ends):
+                    self._play_blocks(self.agent, ends, bar)
+                    continue
+            for _ in range(min(left, self.agent.batch_size - len(self.agent.shuffler.reports))):
+                self._play_one()
+                bar.update(self.done)
+
+    def _play_blocks(self, agent: TabularAgent, ends: NDArray[np.int64], bar: Progress) -> None:
+        """Plays the batches that end at ``ends``; a compiled call may stop within one."""
+        n = int(ends[-1])
+        size = max(1, min(_BLOCK_PEOPLE, _BLOCK_NUMBERS // (agent.spec.horizon * agent.spec.states)))
+        for first in range(0, n, size):
+            people = min(size, n - first)
+            low, high = np.searchsorted(ends, [first, first + people], side="right")
+            replan = np.zeros(people, dtype=np.bool_)
+            replan[ends[low:high] - first - 1] = True
+            policies = agent.play(self.mdp.sample_tables, self.mdp.draws(self.people, people), replan)
+            gaps = np.maximum(self._optimum - self.mdp.evaluate_many(policies), 0.0)  # but for rounding
+            self.gaps[self.done : self.done + people] = gaps[np.cumsum(replan) - replan]
+            self.done += people
+            bar.update(self.done)
+
+    def _play_one(self) -> None:
+        """The protocol of an agent, for one person."""
+        agent = self.agent
+        policy = agent.policy
+        trajectory = self.mdp.sample(policy, self.people)
+        reports = agent.shuffler.reports
+        reports.append(agent.encoder.encode(trajectory, self._encoder))  # at the user
+        if len(reports) == agent.batch_size:
+            batch = agent.shuffler(reports, self._shuffler)
+            reports.clear()
+            agent.observe(batch)  # at the server
+        if self._policy is None or not np.array_equal(policy, self._policy):
+            value = self.mdp.evaluate_many(policy[None])[0] if policy.ndim == 2 else self.mdp.evaluate(policy)
+            self._policy, self._gap = policy, max(self._optimum - value, 0.0)
+        self.gaps[self.done] = self._gap
+        self.done += 1

@@ -1,0 +1,68 @@
+"""One person's episode: the data that everything here protects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from discreet.errors import InvalidPersonalData
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from discreet.mdp.spec import Spec
+
+__all__ = ["Trajectory"]
+
+
+def _integers(name: str, values: ArrayLike) -> NDArray[np.int64]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu":
+        raise InvalidPersonalData(f"{name} must be integers")
+    return array.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trajectory:
+    """What one user did and met. Its representation never shows the data.
+
+    Attributes:
+        states: s_1 … s_{H+1}, (H+1,).
+        actions: a_1 … a_H, (H,).
+        rewards: r_1 … r_H in [0, 1], (H,).
+    """
+
+    states: NDArray[np.int64]
+    actions: NDArray[np.int64]
+    rewards: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "states", _integers("states", self.states))
+        object.__setattr__(self, "actions", _integers("actions", self.actions))
+        try:
+            rewards = np.asarray(self.rewards, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidPersonalData("rewards must be numbers") from None
+        object.__setattr__(self, "rewards", rewards)
+
+    def __repr__(self) -> str:
+        return "<Trajectory: contents not shown>"
+
+    def check(self, spec: Spec) -> None:
+        """Raises `InvalidPersonalData`, naming a field and its bound, unless this is an episode of ``spec``."""
+        H = spec.horizon
+        for name, array, length in (
+            ("states", self.states, H + 1),
+            ("actions", self.actions, H),
+            ("rewards", self.rewards, H),
+        ):
+            if array.shape != (length,):
+                raise InvalidPersonalData(f"{name} must have shape ({length},)")
+        if self.states.min() < 0 or self.states.max() >= spec.states:
+            raise InvalidPersonalData(f"states must lie in [0, {spec.states})")
+        if self.actions.min() < 0 or self.actions.max() >= spec.actions:
+            raise InvalidPersonalData(f"actions must lie in [0, {spec.actions})")
+        if not ((self.rewards >= 0) & (self.rewards <= 1)).all():
+            raise InvalidPersonalData("rewards must lie in [0, 1]")

@@ -1,0 +1,57 @@
+"""What the accountant proves for the object that was built."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+__all__ = ["Guarantee"]
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A proven promise to every user; never a paper's claim.
+
+    Attributes:
+        notion: What is differentially private: the joint view of all other users, every user's own report
+            (local), the shuffled batches, or nothing.
+        epsilon: The proven ε (infinite if nothing is promised).
+        delta: The proven δ.
+        unit: Whose data may change: one user, that is one whole episode.
+        protects: Which part of it may change.
+        relation: How neighbouring inputs differ.
+        noise: ``"fast"`` noise is for simulation and never for release; ``"secure"`` noise is for release;
+            ``"none"`` if there is no noise at all.
+        assumptions: What else must hold.
+        events: The mechanism's privacy events that ``epsilon`` and ``delta`` were computed from.
+    """
+
+    notion: Literal["joint", "local", "shuffle", "none"]
+    epsilon: float
+    delta: float
+    unit: str = "user"
+    protects: Literal["trajectory", "rewards", "nothing"] = "trajectory"
+    relation: str = "replace-one"
+    noise: Literal["fast", "secure", "none"] = "fast"
+    assumptions: tuple[str, ...] = ()
+    events: Any = None
+
+    def __str__(self) -> str:
+        if self.notion == "none":
+            return "no privacy: the agent learns from raw data and protects nobody"
+        caveat = " (fast noise: simulation only)" if self.noise == "fast" else ""
+        return f"{self.notion} DP, ε = {self.epsilon:.4g}, δ = {self.delta:.3g}, {self.relation} {self.unit}{caveat}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns what JSON can hold; an infinite ε becomes None."""
+        return {
+            "notion": self.notion,
+            "epsilon": self.epsilon if math.isfinite(self.epsilon) else None,
+            "delta": self.delta,
+            "unit": self.unit,
+            "protects": self.protects,
+            "relation": self.relation,
+            "noise": self.noise,
+            "assumptions": list(self.assumptions),
+        }

@@ -1,0 +1,63 @@
+"""What travels from users to the server. The types are the trust boundary.
+
+A `Report` is what one user sends, a `Batch` what the server receives of many. Where the server is trusted, the report
+is the raw statistic and its type says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Batch", "RawBatch", "RawReport", "Report"]
+
+
+class Report:
+    """What one user sends. Its representation never shows what is in it."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: contents not shown>"
+
+
+class Batch:
+    """What the server receives of ``users`` users."""
+
+    users: int
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.users} users: contents not shown>"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RawReport(Report):
+    """One user's exact contribution to the sums: personal data, for a trusted server only.
+
+    Attributes:
+        indices: The coordinates that the user touches, (n,).
+        values: What the user adds to each, (n,).
+    """
+
+    indices: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RawBatch(Batch):
+    """The raw contributions of a batch, one row a user.
+
+    Attributes:
+        indices: (users, n).
+        values: (users, n).
+    """
+
+    indices: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+    @property
+    def users(self) -> int:  # type: ignore[override]
+        """How many users the batch holds."""
+        return len(self.indices)

@@ -1,0 +1,86 @@
+"""The parties between a trajectory and a planner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from discreet.privacy import Batch, RawBatch, RawReport, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from discreet.mdp import Trajectory
+    from discreet.privacy import Guarantee
+
+__all__ = ["Collector", "Encoder", "PrivateCounts", "Privatizer", "Shuffler"]
+
+R = TypeVar("R", bound=Report)
+B = TypeVar("B", bound=Batch)
+R_co = TypeVar("R_co", bound=Report, covariant=True)
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateCounts:
+    """All that a planner may see.
+
+    Attributes:
+        visits: Ñ_h(s,a), (H, S, A); the first axis is 1 if pooled over the steps.
+        transitions: Ñ_h(s,a,s'), (H, S, A, S) or (1, S, A, S).
+        rewards: R̃_h(s,a), sums, (H, S, A) or (1, S, A).
+        error: A bound on how far any count is from the truth, at the failure probability it was asked for.
+    """
+
+    visits: NDArray[np.float64]
+    transitions: NDArray[np.float64]
+    rewards: NDArray[np.float64]
+    error: float = 0.0
+
+
+class Encoder(Protocol[R_co]):
+    """At the user: turns a trajectory into the report that leaves the device."""
+
+    def encode(self, trajectory: Trajectory, rng: np.random.Generator) -> R_co:
+        """Returns the report; raises, naming a field and its bound, if the trajectory is none of this environment."""
+
+
+class Shuffler(Generic[R, B]):
+    """Between users and server: holds the reports of a batch until it is complete, then hands them on.
+
+    Attributes:
+        reports: The reports in transit. The server never looks at them.
+    """
+
+    def __init__(self) -> None:
+        self.reports: list[R] = []
+
+    def __call__(self, reports: Sequence[R], rng: np.random.Generator) -> B:
+        """Returns what the server receives of ``reports``."""
+        raise NotImplementedError
+
+
+class Collector(Shuffler[RawReport, RawBatch]):
+    """Collects raw reports, in order: for a trusted server."""
+
+    def __call__(self, reports: Sequence[RawReport], rng: np.random.Generator | None = None) -> RawBatch:
+        """Returns the reports, one row each."""
+        return RawBatch(np.stack([r.indices for r in reports]), np.stack([r.values for r in reports]))
+
+
+class Privatizer(Protocol[R, B]):
+    """A trust model at work: the user's encoder, the shuffler, and the server's sums."""
+
+    guarantee: Guarantee
+    encoder: Encoder[R]
+    shuffler: Shuffler[R, B]
+    count: int
+
+    def collect(self, batch: B) -> None:
+        """At the server: adds a batch to the sums."""
+
+    def counts(self) -> PrivateCounts:
+        """Returns what has been released."""

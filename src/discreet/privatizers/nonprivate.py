@@ -1,0 +1,47 @@
+"""No privacy: raw reports, exact sums."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from discreet.privacy import Batch, RawBatch
+from discreet.privatizers.base import Collector, PrivateCounts
+from discreet.privatizers.encoders import RawEncoder
+from discreet.privatizers.layout import Layout
+from discreet.sums import ExactSum
+
+if TYPE_CHECKING:
+    from discreet.mdp import Spec
+    from discreet.privacy import Guarantee
+
+__all__ = ["NonPrivatePrivatizer"]
+
+
+class NonPrivatePrivatizer:
+    """Counts exactly.
+
+    Guarantee:
+        None.
+    """
+
+    def __init__(self, spec: Spec, *, capacity: int, stationary: bool, guarantee: Guarantee) -> None:
+        self.guarantee = guarantee
+        self.layout = Layout(spec, stationary)
+        self.encoder = RawEncoder(self.layout)
+        self.shuffler = Collector()
+        self.sum = ExactSum(self.layout.size, capacity)
+
+    @property
+    def count(self) -> int:
+        """Number of users collected."""
+        return self.sum.count
+
+    def collect(self, batch: Batch) -> None:
+        """Adds a batch to the sums."""
+        if not isinstance(batch, RawBatch):
+            raise TypeError(f"expected a RawBatch, got {type(batch).__name__}")
+        self.sum.add(batch.indices, batch.values)
+
+    def counts(self) -> PrivateCounts:
+        """Returns the exact counts."""
+        return PrivateCounts(*self.layout.split(self.sum.read()))

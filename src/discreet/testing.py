@@ -1,0 +1,172 @@
+"""Checkers for environments and agents, ours and yours.
+
+from discreet import testing
+
+testing.check_env(my_mdp)
+testing.check_agent(lambda spec, episodes, seed: MyAgent(spec, episodes, seed))
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet import envs
+from discreet.agents.base import Agent
+from discreet.errors import CheckFailed, DiscreetError
+from discreet.experiments import simulate
+from discreet.mdp import TabularMDP, Trajectory
+from discreet.mdp.policy import check_policy
+from discreet.privacy import Batch, Guarantee, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from discreet.mdp import Spec
+
+__all__ = ["check_agent", "check_env"]
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise CheckFailed(message)
+
+
+def check_env(mdp: TabularMDP, *, episodes: int = 20_000, seed: int = 0) -> None:
+    """Checks that an environment is what it says.
+
+    Distributions and rewards are in bounds, no policy beats the optimum, and what is sampled agrees with the exact
+    values: the mean return and the frequency of every transition, within five and six standard errors.
+
+    Raises:
+        CheckFailed: Naming what is wrong.
+    """
+    _require(isinstance(mdp, TabularMDP), f"an environment is a TabularMDP, got {type(mdp).__name__}")
+    H, S, A = mdp.horizon, mdp.states, mdp.actions
+    P, r = mdp.transitions, mdp.rewards
+    _require(P.shape == (H, S, A, S) and r.shape == (H, S, A), f"shapes {P.shape}, {r.shape} do not fit {mdp.spec}")
+    _require(bool((P >= 0).all() and np.allclose(P.sum(axis=3), 1, atol=1e-8)), "transitions are no distributions")
+    _require(bool(((r >= 0) & (r <= 1)).all()), "rewards must lie in [0, 1]")
+    rng = np.random.default_rng(seed)
+    for _ in range(5):
+        policy = rng.integers(A, size=(H, S))
+        _require(mdp.evaluate(policy) <= mdp.optimal_value + 1e-9, "a random policy beats the optimal value")
+    _require(
+        abs(mdp.evaluate(mdp.optimal_policy) - mdp.optimal_value) < 1e-9,
+        "the optimal policy misses its value",
+    )
+
+    uniform = np.full((H, S, A), 1 / A)
+    states, actions, rewards = mdp.sample_many(uniform, rng, episodes)
+    for k in range(min(episodes, 100)):
+        Trajectory(states[k], actions[k], rewards[k]).check(mdp.spec)
+    returns = rewards.sum(axis=1)
+    error = 5 * max(returns.std(), 1e-9) / np.sqrt(episodes) + 1e-9
+    _require(
+        abs(returns.mean() - mdp.evaluate(uniform)) < error,
+        f"sampled returns average {returns.mean():.4g}, their exact mean is {mdp.evaluate(uniform):.4g}",
+    )
+    for h in {0, H - 1}:
+        cells = states[:, h] * A + actions[:, h]
+        seen = np.bincount(cells * S + states[:, h + 1], minlength=S * A * S).reshape(S, A, S)
+        n = seen.sum(axis=2, keepdims=True)
+        worst = (np.abs(seen - n * P[h]) - 6 * np.sqrt(n * P[h] * (1 - P[h])) - 6 * (P[h] > 0)).max()
+        _require(bool(worst <= 0), f"sampled transitions at step h={h} do not have the stated probabilities")
+
+
+def check_agent(make: Callable[[Spec, int, int], Agent], mdp: TabularMDP | None = None) -> None:
+    """Checks that an agent keeps the protocol of `discreet.agents.Agent`.
+
+    Its policies are policies, depend on whole batches only and repeat with the seed; its encoder turns away data that
+    is out of bounds without repeating it; its server takes batches and nothing else, never more users than it was
+    built for, and an error leaves it unchanged; compiled blocks give the same numbers as the protocol.
+
+    Args:
+        make: Called with a spec, a number of episodes and a seed; returns a new agent.
+        mdp: The environment to try it on; a small RiverSwim by default.
+
+    Raises:
+        CheckFailed: Naming what is wrong.
+    """
+    mdp = mdp or envs.riverswim(states=4, horizon=5)
+    agent = make(mdp.spec, 50, 0)
+    _require(isinstance(agent, Agent), f"{type(agent).__name__} lacks an attribute of discreet.agents.Agent")
+    _require(isinstance(agent.guarantee, Guarantee), "agent.guarantee must be a Guarantee")
+    _require(agent.count == 0 and agent.episodes == 50, "a new agent has observed nobody and has room for all")
+    _check_encoder(agent, mdp)
+    _check_batches(make(mdp.spec, 50, 0), mdp)
+    _check_capacity(make(mdp.spec, 50, 0), mdp)
+    runs = [simulate(make(mdp.spec, 50, 0), mdp, 50, seed=1, block=block).gaps for block in (True, True, False)]
+    _require(bool(np.array_equal(runs[0], runs[1])), "the same seed gives other numbers the second time")
+    _require(bool(np.array_equal(runs[0], runs[2])), "compiled blocks and the protocol give different numbers")
+
+
+def _report(agent: Agent, mdp: TabularMDP, rng: np.random.Generator) -> Any:
+    return agent.encoder.encode(mdp.sample(agent.policy, rng), rng)
+
+
+def _check_encoder(agent: Agent, mdp: TabularMDP) -> None:
+    """An encoder returns reports, and turns away a person's bad data without repeating it."""
+    rng = np.random.default_rng(0)
+    _require(isinstance(_report(agent, mdp, rng), Report), "encoder.encode must return a Report")
+    H, S, A = mdp.horizon, mdp.states, mdp.actions
+    zeros, steps = np.zeros(H + 1, dtype=np.int64), np.zeros(H, dtype=np.int64)
+    for field, bad in {
+        "rewards": Trajectory(zeros, steps, np.full(H, 98765.4321)),
+        "states": Trajectory(zeros + S + 98765, steps, np.zeros(H)),
+        "actions": Trajectory(zeros, steps + A + 98765, np.zeros(H)),
+    }.items():
+        try:
+            agent.encoder.encode(bad, rng)
+        except DiscreetError as error:
+            _require(field in str(error), f"the encoder's error does not name the field {field}")
+            _require("9876" not in str(error), f"the encoder's error repeats a person's {field}")
+        else:
+            raise CheckFailed(f"the encoder accepts {field} out of bounds")
+
+
+def _check_batches(agent: Agent, mdp: TabularMDP) -> None:
+    """Policies are valid, cannot be changed from outside, and change between batches only."""
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        size = agent.batch_size
+        if agent.count + size > agent.episodes:
+            return
+        before = check_policy(agent.policy, mdp.spec)
+        reports = []
+        for _ in range(size):
+            reports.append(_report(agent, mdp, rng))
+            shown = agent.policy
+            _require(np.array_equal(shown, before), "the policy changes within a batch")
+            shown[...] = 0
+        _require(np.array_equal(agent.policy, before), "writing into agent.policy changes the agent")
+        batch = agent.shuffler(reports, rng)
+        _require(isinstance(batch, Batch), "the shuffler must return a Batch")
+        count = agent.count
+        agent.observe(batch)
+        _require(agent.count == count + size, "agent.count must grow by the users of the batch")
+
+
+def _check_capacity(agent: Agent, mdp: TabularMDP) -> None:
+    """The server refuses what is no batch, and more users than it was built for; refusing changes nothing."""
+    rng = np.random.default_rng(0)
+    before = agent.policy
+    trajectory = mdp.sample(before, rng)
+    try:
+        agent.observe(trajectory)
+    except TypeError:
+        pass
+    else:
+        raise CheckFailed("agent.observe accepts a raw Trajectory")
+    while agent.count + agent.batch_size <= agent.episodes:
+        agent.observe(agent.shuffler([_report(agent, mdp, rng) for _ in range(agent.batch_size)], rng))
+    before, count = agent.policy, agent.count
+    surplus = agent.shuffler([_report(agent, mdp, rng) for _ in range(agent.batch_size)], rng)
+    try:
+        agent.observe(surplus)
+    except ValueError:
+        pass
+    else:
+        raise CheckFailed(f"the agent was built for {agent.episodes} users and accepts more")
+    _require(agent.count == count and np.array_equal(agent.policy, before), "a refused batch changes the agent")
