@@ -30,6 +30,7 @@ __all__ = [
     "InvalidPersonalData",
     "MissingExtra",
     "UnknownName",
+    "check_flag",
     "check_fraction",
     "check_integer",
 ]
@@ -83,6 +84,13 @@ def check_integer(name: str, value: object, *, least: int = 1) -> int:
     if number < least:
         raise InvalidInput(f"{name} must be at least {least}, got {name}={value!r}")
     return int(number)
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Returns ``value`` as a ``bool``; raises `InvalidInput` naming it if it is neither true nor false."""
+    if value not in (False, True):
+        raise InvalidInput(f"{name} must be true or false, got {name}={value!r}")
+    return bool(value)
 
 
 def check_fraction(name: str, value: object, *, closed: bool = False) -> float:

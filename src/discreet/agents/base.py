@@ -8,7 +8,7 @@ import numpy as np
 
 from discreet import privatizers
 from discreet.agents.schedule import Schedule
-from discreet.errors import CapacityExceeded, InvalidInput, UnknownName, check_fraction, check_integer
+from discreet.errors import CapacityExceeded, InvalidInput, UnknownName, check_flag, check_fraction, check_integer
 from discreet.noise import Role, seed_sequence, stream
 from discreet.privacy import Batch, NonPrivate, TrustModel
 
@@ -97,7 +97,7 @@ class TabularAgent:
         self.episodes = check_integer("episodes", episodes)
         self.privacy = privacy or NonPrivate()
         self.preset = preset
-        self.stationary = bool(stationary)
+        self.stationary = check_flag("stationary", stationary)
         self.failure = check_fraction("failure", failure)
         self.bonus_scale = float(bonus_scale)
         self.schedule = Schedule(update_every)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from discreet.errors import InvalidInput, check_fraction, check_integer
+from discreet.errors import InvalidInput, check_flag, check_fraction, check_integer
 from discreet.mdp import TabularMDP
 
 __all__ = ["chain", "gridworld", "hard", "random", "riverswim"]
@@ -138,7 +138,7 @@ def random(
     if not 0 < concentration < np.inf:
         raise InvalidInput(f"concentration must be positive, got concentration={concentration!r}")
     rng = np.random.default_rng(check_integer("seed", seed, least=0))
-    steps = H if per_step else 1
+    steps = H if check_flag("per_step", per_step) else 1
     P = rng.gamma(concentration, size=(steps, S, A, S)) + 1e-300
     P /= P.sum(axis=3, keepdims=True)
     r = np.where(rng.random((steps, S, A)) < 0.1, rng.random((steps, S, A)), 0.0)

@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.errors import InvalidInput, check_integer
+from discreet.errors import InvalidInput, UnknownName, check_flag, check_integer
 from discreet.mdp import TabularMDP
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["cliffwalking", "from_gymnasium", "frozenlake", "taxi"]
-
-# table[s][a] is a list of (probability, next state, reward, terminated), as Gymnasium's toy-text environments keep it
-Table = "Mapping[int, Mapping[int, Sequence[tuple[float, int, float, bool]]]]"
 
 
 def from_gymnasium(
@@ -32,7 +29,8 @@ def from_gymnasium(
     without ending the episode, one absorbing state is added behind the others instead.
 
     Rewards are rescaled as declared: r becomes (r − low)/(high − low), the absence of reward in an absorbing state
-    included, so that returns keep their order. Nothing is rescaled unless ``reward_range`` says so.
+    included, so that returns keep their order. Nothing is rescaled unless ``reward_range`` says so. Where a table pays
+    different rewards on one transition, their mean is paid.
 
     Args:
         env: An environment, wrapped or not, or its id.
@@ -57,9 +55,12 @@ def from_gymnasium(
         initial = getattr(base, "initial_state_distrib", None)
     if initial is None:
         raise InvalidInput(f"{name} does not say how episodes start: give initial=")
-    low, high = (float(bound) for bound in reward_range)
-    if not (low <= 0 <= high and low < high < np.inf and low > -np.inf):
-        raise InvalidInput(f"reward_range must be an interval that contains 0, got reward_range={reward_range!r}")
+    try:
+        low, high = (float(bound) for bound in reward_range)
+    except (TypeError, ValueError):
+        low = high = np.nan
+    if not (-np.inf < low <= 0 <= high < np.inf and low < high):
+        raise InvalidInput(f"reward_range must be (low, high) around 0, got reward_range={reward_range!r}")
     P, R = _arrays(table, _absorbing(table, initial))
     used = R[P > 0]
     if used.min() < low or used.max() > high:
@@ -82,7 +83,10 @@ def from_gymnasium(
 
 
 def _absorbing(table: Any, initial: Any) -> dict[int, int]:
-    """Returns where each episode-ending state leads: to itself, or to one extra state if it is also passed through."""
+    """Reads ``table[s][a]``, lists of (probability, next state, reward, terminated), as Gymnasium keeps them.
+
+    Returns where each episode-ending state leads: to itself, or to one extra state if it is also passed through.
+    """
     ends = {next_ for row in table.values() for cell in row.values() for p, next_, _, end in cell if end and p > 0}
     start = [initial] if isinstance(initial, (int, np.integer)) else np.flatnonzero(initial).tolist()
     passed, frontier = set(start), list(start)
@@ -115,7 +119,11 @@ def _arrays(table: Any, absorbing: dict[int, int]) -> tuple[NDArray[np.float64],
 
 def frozenlake(horizon: int = 100, map_name: str = "4x4", is_slippery: bool = True) -> TabularMDP:
     """FrozenLake from Gymnasium's own table: reach the goal, which pays 1 once, and do not fall into a hole."""
-    env = _make("FrozenLake", map_name=map_name, is_slippery=is_slippery)
+    from gymnasium.envs.toy_text.frozen_lake import MAPS
+
+    if map_name not in MAPS:
+        raise UnknownName("map_name", map_name, MAPS)
+    env = _make("FrozenLake", map_name=map_name, is_slippery=check_flag("is_slippery", is_slippery))
     return from_gymnasium(env, horizon, name="frozenlake")
 
 
@@ -128,7 +136,7 @@ def cliffwalking(
     horizon: int = 100, is_slippery: bool = False, reward_range: tuple[float, float] = (-100.0, 0.0)
 ) -> TabularMDP:
     """CliffWalking from Gymnasium's own table, rewards mapped from ``reward_range`` to [0, 1]."""
-    env = _make("CliffWalking", is_slippery=is_slippery)
+    env = _make("CliffWalking", is_slippery=check_flag("is_slippery", is_slippery))
     return from_gymnasium(env, horizon, reward_range=reward_range, name="cliffwalking")
 
 

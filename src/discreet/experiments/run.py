@@ -109,7 +109,7 @@ class Run:
         tenth = max(1, self.episodes // 10)
         last = np.mean([result.gaps[-tenth:].mean() for result in self.results])
         counts = np.mean([result.suboptimal(self.alpha) for result in self.results], axis=0)
-        settings = ", ".join(f"{key.replace('_', '-')} {value}" for key, value in self.options.items())
+        settings = ", ".join(f"{key.replace('_', ' ')}: {value}" for key, value in self.options.items())
         rows = {
             "environment": f"{self.env}: {mdp.states} states, {mdp.actions} actions, horizon {mdp.horizon}",
             "agent": f"{self.agent} ({settings})",
@@ -127,14 +127,15 @@ class Run:
 
     def save(self, directory: Path) -> list[str]:
         """Writes ``run.json``, ``gaps.npz`` and, with matplotlib, ``regret.png``; returns lines that say so."""
-        (directory / "run.json").write_text(json.dumps(self.to_dict(), indent=2) + "\n")
+        document = {**self.to_dict(), "settings": self.options}
+        (directory / "run.json").write_text(json.dumps(document, indent=2) + "\n")
         np.savez_compressed(directory / "gaps.npz", gaps=np.array([result.gaps for result in self.results]))
         lines = [f"numbers: {directory / 'run.json'}, {directory / 'gaps.npz'}"]
         try:
             from discreet.experiments.plot import plot_regret
         except MissingExtra as error:
             return [*lines, f"no picture: {error}"]
-        plot_regret({f"{self.agent}: {self.guarantee}": self.results}, directory / "regret.png", title=self.env)
+        plot_regret({f"{self.agent} ({self.guarantee.label})": self.results}, directory / "regret.png", title=self.env)
         return [*lines, f"picture: {directory / 'regret.png'}"]
 
 

@@ -43,6 +43,11 @@ class Guarantee:
         caveat = " (fast noise: simulation only)" if self.noise == "fast" else ""
         return f"{self.notion} DP, ε = {self.epsilon:.4g}, δ = {self.delta:.3g}, {self.relation} {self.unit}{caveat}"
 
+    @property
+    def label(self) -> str:
+        """A few words for a legend."""
+        return "no privacy" if self.notion == "none" else f"{self.notion} ε = {self.epsilon:.3g}"
+
     def to_dict(self) -> dict[str, Any]:
         """Returns what JSON can hold; an infinite ε becomes None."""
         return {

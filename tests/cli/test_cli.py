@@ -1,0 +1,189 @@
+"""The command line keeps its contract: what it prints where, and with which code it exits."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import discreet
+from discreet import cli
+from discreet.experiments import run as run_module
+
+KEYS = {"env", "agent", "guarantee", "regret", "suboptimal", "episodes", "seeds", "version"}
+
+
+@pytest.fixture
+def discreet_(monkeypatch, capfd):
+    """Runs a command line in this process; returns exit code, stdout and stderr."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["discreet", *arguments])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        return (exit_.value.code, *capfd.readouterr())
+
+    return call
+
+
+def test_json_is_one_object_and_nothing_else(discreet_):
+    code, out, err = discreet_("run", "riverswim:states=4", "--episodes", "50", "--runs", "3", "--seed", "7", "--json")
+    assert (code, err) == (0, "")
+    assert out.count("\n") == 1
+    document = json.loads(out)
+    assert set(document) == KEYS
+    assert set(document["regret"]) == {"mean", "std", "runs"}
+    assert document["regret"]["mean"] == pytest.approx(np.mean(document["regret"]["runs"]))
+    assert document["regret"]["std"] == pytest.approx(np.std(document["regret"]["runs"], ddof=1))
+    assert document["seeds"] == [[7, 0], [7, 1], [7, 2]]
+    assert document["guarantee"]["epsilon"] is None
+    assert document["version"] == discreet.__version__
+    assert document["episodes"] == 50
+
+
+def test_a_run_is_what_python_gives(discreet_):
+    _, out, _ = discreet_("run", "riverswim", "--episodes", "50", "--runs", "2", "--seed", "3", "--json")
+    mdp = discreet.envs.riverswim()
+    agent = discreet.agents.make("ucbvi", mdp.spec, episodes=50, seed=[3, 1])
+    assert json.loads(out)["regret"]["runs"][1] == discreet.simulate(agent, mdp, seed=[3, 1]).regret[-1]
+
+
+def test_text_tells_regret_guarantee_and_the_cost_of_never_learning(discreet_):
+    code, out, _ = discreet_("run", "chain", "--agent", "ubev", "--episodes", "100", "--stationary", "--alpha", "0.25")
+    assert code == 0
+    for piece in ("chain", "ubev", "no privacy", "regret", "acting at random", "gap > 0.25", "stationary: True"):
+        assert piece in out
+
+
+def test_out_saves_numbers_and_a_picture(discreet_, tmp_path):
+    out = tmp_path / "new" / "directory"
+    code, _, err = discreet_("run", "riverswim", "--episodes", "60", "--runs", "2", "--out", str(out))
+    assert code == 0
+    assert str(out / "regret.png") in err
+    assert (out / "regret.png").read_bytes().startswith(b"\x89PNG")
+    document = json.loads((out / "run.json").read_text())
+    gaps = np.load(out / "gaps.npz")["gaps"]
+    assert gaps.shape == (2, 60)
+    np.testing.assert_allclose(gaps.sum(axis=1), document["regret"]["runs"])
+    assert document["settings"]["preset"] == "practical"
+
+
+def test_without_matplotlib_the_numbers_are_saved_all_the_same(discreet_, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.delitem(sys.modules, "discreet.experiments.plot", raising=False)
+    code, _, err = discreet_("run", "riverswim", "--episodes", "20", "--out", str(tmp_path))
+    assert code == 0
+    assert "pip install 'discreet[report]'" in err
+    assert (tmp_path / "run.json").exists()
+    assert not (tmp_path / "regret.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "riverswim", "--episodes", "0"], "episodes=0"),
+        (["run", "riverswim", "--episodes", "many"], "many"),
+        (["run", "riverswm"], "did you mean 'riverswim'?"),
+        (["run", "riverswim", "--agent", "ucbv"], "did you mean 'ucbvi'?"),
+        (["run", "riverswim", "--preset", "pratical"], "did you mean 'practical'?"),
+        (["run", "riverswim", "--episode", "3"], "--episodes"),
+        (["run", "riverswim:horizon=-1"], "horizon=-1"),
+        (["run", "riverswim:hrizon=3"], "did you mean 'horizon'?"),
+        (["run", "riverswim:horizon"], "name:key=value"),
+        (["run", "riverswim:horizon=3,horizon=4"], "twice"),
+        (["run", "riverswim", "--update-every", "0"], "update_every=0"),
+        (["run", "riverswim", "--update-every", "2.5"], "2.5"),
+        (["run", "riverswim", "--failure", "1"], "failure=1"),
+        (["run", "riverswim", "--alpha", "-1"], "alpha=-1"),
+        (["run", "riverswim", "--runs", "0"], "runs=0"),
+        (["run", "riverswim", "--seed", "-1"], "seed=-1"),
+        (["run"], "ENV"),
+        (["rn", "riverswim"], "rn"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(discreet_, arguments, message):
+    code, out, err = discreet_(*arguments)
+    assert code == 2
+    assert out == ""
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_what_cannot_be_written_is_one_line_and_exit_code_1(discreet_, tmp_path):
+    (tmp_path / "file").touch()
+    code, out, err = discreet_("run", "riverswim", "--episodes", "5", "--out", str(tmp_path / "file" / "directory"))
+    assert (code, out) == (1, "")
+    assert err.count("\n") == 1
+
+
+def test_list_names_everything(discreet_):
+    code, out, _ = discreet_("list")
+    assert code == 0
+    for name in (*discreet.envs.NAMES, *discreet.agents.NAMES, *discreet.agents.PRESETS, "NonPrivate"):
+        assert f"  {name}" in out
+
+
+def test_version_and_help(discreet_):
+    assert discreet_("--version") == (0, f"discreet, version {discreet.__version__}\n", "")
+    for arguments in (["--help"], ["run", "-h"], ["list", "--help"]):
+        code, out, _ = discreet_(*arguments)
+        assert code == 0
+        assert "Usage: discreet" in out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shell_completion(discreet_, shell):
+    code, out, _ = discreet_("completion", shell)
+    assert code == 0
+    assert "_DISCREET_COMPLETE" in out
+
+
+def test_names_complete():
+    environment = {
+        **os.environ,
+        "_DISCREET_COMPLETE": "bash_complete",
+        "COMP_WORDS": "discreet run riv",
+        "COMP_CWORD": "2",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "discreet"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["plain,riverswim"]
+
+
+def test_interrupting_keeps_the_finished_runs(discreet_, tmp_path, monkeypatch):
+    real, calls = run_module.simulate, []
+
+    def simulate(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(run_module, "simulate", simulate)
+    code, out, err = discreet_("run", "riverswim", "--episodes", "20", "--runs", "5", "--json", "--out", str(tmp_path))
+    assert code == 1
+    assert len(json.loads(out)["regret"]["runs"]) == 2
+    assert len(json.loads((tmp_path / "run.json").read_text())["regret"]["runs"]) == 2
+    assert "2 of 5 runs" in err
+
+
+def test_ctrl_c_in_a_real_process(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "discreet", "run", "riverswim", "-K", "2000000", "--runs", "99", "--out", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(4)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "interrupted" in err
+    assert "Traceback" not in err

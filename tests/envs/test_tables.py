@@ -1,0 +1,115 @@
+"""Gymnasium's own tables, and stepping Gymnasium's own environments, against ours."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from scipy import stats
+
+import discreet as dc
+
+CASES = {
+    "frozenlake": ("FrozenLake-v1", {"horizon": 30}),
+    "cliffwalking": ("CliffWalking-v1", {"horizon": 30}),
+    "taxi": ("Taxi-v4", {"horizon": 30}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_tables_agree_with_gymnasiums(name):
+    id_, parameters = CASES[name]
+    env, mdp = gymnasium.make(id_).unwrapped, dc.envs.make(name, **parameters)
+    assert (mdp.states, mdp.actions) == (env.observation_space.n, env.action_space.n)
+    low, high = mdp.reward_range
+    ends = {s_ for row in env.P.values() for cell in row.values() for _, s_, _, end in cell if end}
+    for s in range(mdp.states):
+        for a in range(mdp.actions):
+            P, paid = np.zeros(mdp.states), np.zeros(mdp.states)
+            for p, s_, reward, _ in env.P[s][a]:
+                P[s_] += p
+                paid[s_] += p * reward
+            if s in ends:  # absorbing, without reward: 0 in Gymnasium's units
+                P, paid = np.eye(mdp.states)[s], np.zeros(mdp.states)
+            np.testing.assert_allclose(mdp.transitions[0, s, a], P, atol=1e-12)
+            got = mdp.transition_rewards[0, s, a] * (high - low) + low
+            np.testing.assert_allclose((got * P)[P > 0], paid[P > 0], atol=1e-12)
+    np.testing.assert_allclose(mdp.initial, env.initial_state_distrib, atol=1e-12)
+
+
+def stepped_returns(id_, policy, episodes, horizon, seed):
+    """Plays in Gymnasium and returns the undiscounted returns."""
+    env, rng = gymnasium.make(id_).unwrapped, np.random.default_rng(seed)
+    env.reset(seed=seed)
+    cumulative, returns = np.cumsum(policy, axis=2), np.zeros(episodes)
+    for k in range(episodes):
+        s, _ = env.reset()
+        u = rng.random(horizon)
+        for h in range(horizon):
+            a = int(np.argmax(cumulative[h, s] > u[h]))
+            s, reward, terminated, _, _ = env.step(a)
+            returns[k] += reward
+            if terminated:
+                break
+    return returns
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_sampled_episodes_agree_with_stepping_gymnasium(name):
+    """Chi-square on the returns of 10,000 episodes each; would catch a reward paid after the end, or not rescaled."""
+    id_, parameters = CASES[name]
+    mdp = dc.envs.make(name, **parameters)
+    H = mdp.horizon
+    policy = 0.7 * np.eye(mdp.actions)[mdp.optimal_policy] + 0.3 / mdp.actions  # reaches ends, and errs
+    low, high = mdp.reward_range
+    _, _, rewards = mdp.sample_many(policy, np.random.default_rng(0), 10_000)
+    ours = np.round((rewards * (high - low) + low).sum(axis=1), 6)
+    theirs = np.round(stepped_returns(id_, policy, 10_000, H, seed=1), 6)
+    assert _agreement(ours, theirs) > 1e-6
+    assert len(np.unique(theirs)) > 1
+    worse = 0.9 * np.eye(mdp.actions)[mdp.optimal_policy] + 0.1 / mdp.actions  # and the test has power
+    assert _agreement(ours, np.round(stepped_returns(id_, worse, 10_000, H, seed=1), 6)) < 1e-6
+
+
+def _agreement(one, two):
+    """Returns the p-value of a chi-square test that two samples have one distribution; rare values are merged."""
+    values = np.unique(np.concatenate([one, two]))
+    table = np.array([[(sample == value).sum() for value in values] for sample in (one, two)])
+    rare = table.sum(axis=0) < 40
+    table = np.column_stack([table[:, ~rare], table[:, rare].sum(axis=1)])
+    table = table[:, table.sum(axis=0) > 0]
+    return stats.chi2_contingency(table).pvalue
+
+
+class Passing:
+    """A state that ends the episode on one way in and not on the other."""
+
+    P = {  # noqa: RUF012
+        0: {0: [(1.0, 1, 0.0, False)], 1: [(1.0, 1, 1.0, True)]},
+        1: {0: [(1.0, 0, 0.5, False)], 1: [(0.5, 0, 0.0, False), (0.5, 1, 1.0, True)]},
+    }
+    initial_state_distrib = np.array([1.0, 0.0])
+
+
+def test_a_state_that_only_sometimes_ends_the_episode_gets_a_double():
+    mdp = dc.envs.from_gymnasium(Passing(), horizon=3)
+    assert mdp.states == 3
+    np.testing.assert_allclose(mdp.transitions[0, 0], [[0, 1, 0], [0, 0, 1]])
+    np.testing.assert_allclose(mdp.transitions[0, 1], [[1, 0, 0], [0.5, 0, 0.5]])
+    np.testing.assert_allclose(mdp.transitions[0, 2], [[0, 0, 1], [0, 0, 1]])
+    np.testing.assert_allclose(mdp.rewards[0], [[0, 1], [0.5, 0.5], [0, 0]])
+    assert mdp.initial.tolist() == [1, 0, 0]
+
+
+def test_rescaling_is_explicit_and_keeps_the_order_of_returns():
+    """Wandering about costs 1 a step: a cliff walker must still want to arrive."""
+    mdp = dc.envs.cliffwalking(horizon=50)
+    assert mdp.optimal_value == pytest.approx((50 * 100 - 13) / 100)
+    with pytest.raises(ValueError, match="reward_range"):
+        dc.envs.from_gymnasium("CliffWalking-v1", 50)
+
+
+def test_only_finite_environments_can_be_used():
+    with pytest.raises(ValueError, match="no transition table"):
+        dc.envs.from_gymnasium("CartPole-v1", 10)

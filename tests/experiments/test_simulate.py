@@ -1,0 +1,172 @@
+"""Same seed, same people, same numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import discreet as dc
+from tests.conftest import random_mdp
+
+RIVERSWIM = dc.envs.riverswim(states=6, horizon=20)
+
+
+def run(agent_seed=0, seed=0, mdp=RIVERSWIM, name="ucbvi", episodes=300, **options):
+    block = options.pop("block", True)
+    agent = dc.agents.make(name, mdp.spec, episodes=episodes, seed=agent_seed, **options)
+    return dc.simulate(agent, mdp, seed=seed, block=block)
+
+
+@pytest.mark.parametrize("name", dc.agents.NAMES)
+@pytest.mark.parametrize("stationary", [True, False])
+@pytest.mark.parametrize("update_every", [1, 7, "geometric", 1000])
+def test_block_and_protocol_are_equal_bit_for_bit(name, stationary, update_every):
+    for mdp in (RIVERSWIM, dc.envs.hard(), dc.envs.random(per_step=True, reward_noise="bernoulli")):
+        options = {"mdp": mdp, "name": name, "stationary": stationary, "update_every": update_every}
+        np.testing.assert_array_equal(run(**options).gaps, run(**options, block=False).gaps)
+
+
+def test_the_same_seed_gives_the_same_numbers():
+    np.testing.assert_array_equal(run().gaps, run().gaps)
+    assert not np.array_equal(run(seed=0).gaps, run(seed=1).gaps)
+
+
+def test_the_same_seed_gives_the_same_numbers_in_another_process(python):
+    code = """if True:
+        import discreet as dc
+        mdp = dc.envs.riverswim(states=6, horizon=20)
+        agent = dc.agents.make("ucbvi", mdp.spec, episodes=300, seed=0)
+        print(dc.simulate(agent, mdp, seed=0).gaps.tobytes().hex())
+    """
+    assert python(code) == run().gaps.tobytes().hex()
+
+
+def test_stopping_and_going_on_changes_nothing():
+    """Also within a batch, and with the two paths mixed."""
+    for update_every in (1, 7, "geometric"):
+        whole = dc.agents.make("ucbvi", RIVERSWIM.spec, episodes=300, update_every=update_every, seed=0)
+        parts = dc.agents.make("ucbvi", RIVERSWIM.spec, episodes=300, update_every=update_every, seed=0)
+        expected = dc.simulate(whole, RIVERSWIM, seed=0).gaps
+        pieces = [
+            dc.simulate(parts, RIVERSWIM, n, seed=0, block=block).gaps
+            for n, block in ((3, True), (50, False), (100, True), (1, True), (146, True))
+        ]
+        np.testing.assert_array_equal(np.concatenate(pieces), expected)
+        np.testing.assert_array_equal(parts.Q, whole.Q)
+
+
+class Watcher:
+    """An encoder that remembers whom it met."""
+
+    def __init__(self, encoder):
+        self.encoder, self.met = encoder, []
+
+    def encode(self, trajectory, rng):
+        self.met.append((trajectory.states, trajectory.actions, trajectory.rewards))
+        return self.encoder.encode(trajectory, rng)
+
+
+def test_people_are_the_same_under_another_agent(rng):
+    """Person k draws the same numbers whatever the agent: under one policy they live the same life."""
+    mdp = random_mdp(rng, 3, 2, 4)
+    met = []
+    for name, agent_seed, update_every in (("ucbvi", 0, 1000), ("ucbvi", 1, 1000), ("ubev", 2, 1000)):
+        agent = dc.agents.make(name, mdp.spec, episodes=40, update_every=update_every, seed=agent_seed)
+        agent.privatizer.encoder = watcher = Watcher(agent.encoder)
+        dc.simulate(agent, mdp, seed=9, block=False)
+        met.append(watcher.met)
+    for one, two, three in zip(*met, strict=True):
+        for a, b, c in zip(one, two, three, strict=True):
+            np.testing.assert_array_equal(a, b)
+            np.testing.assert_array_equal(a, c)
+
+
+def test_gaps_are_exact_and_regret_adds_them_up():
+    result = run(episodes=50)
+    agent = dc.agents.make("ucbvi", RIVERSWIM.spec, episodes=50, seed=0)
+    gaps = []
+    for _ in range(50):
+        gaps.append(RIVERSWIM.optimal_value - RIVERSWIM.evaluate(agent.policy))
+        dc.simulate(agent, RIVERSWIM, 1, seed=0)
+    np.testing.assert_allclose(result.gaps, gaps, atol=1e-12)
+    np.testing.assert_allclose(result.regret, np.cumsum(gaps), atol=1e-10)
+
+
+def test_suboptimal_episodes_are_counted_for_any_alpha():
+    result = run()
+    assert result.suboptimal(0.5) == (result.gaps > 0.5).sum()
+    np.testing.assert_array_equal(result.suboptimal([0, 0.5, 20]), [(result.gaps > a).sum() for a in (0, 0.5, 20)])
+
+
+def test_seeds_are_recorded():
+    result = run(agent_seed=None, seed=None)
+    again = run(agent_seed=result.agent_seed, seed=result.seed)
+    np.testing.assert_array_equal(result.gaps, again.gaps)
+    assert run(seed=[3, 1]).seed == [3, 1]
+
+
+def test_an_incomplete_batch_is_played_and_not_collected():
+    agent = dc.agents.make("ucbvi", RIVERSWIM.spec, episodes=25, update_every=10, seed=0)
+    result = dc.simulate(agent, RIVERSWIM, seed=0)
+    assert len(result.gaps) == 25
+    assert agent.count == 20
+
+
+def test_a_large_batch_is_played_in_pieces_of_bounded_size():
+    options = {"episodes": 10_001, "update_every": 5_000, "stationary": True}
+    np.testing.assert_array_equal(run(**options).gaps, run(**options, block=False).gaps)
+
+
+class Uniform:
+    """The smallest agent that is one, written by somebody else: a stochastic policy that never changes."""
+
+    def __init__(self, spec, episodes):
+        self.spec, self.episodes, self.count, self.batch_size = spec, episodes, 0, 5
+        helper = dc.agents.make("ucbvi", spec, episodes=episodes)
+        self.encoder, self.shuffler, self.guarantee = helper.encoder, helper.shuffler, helper.guarantee
+
+    @property
+    def policy(self):
+        return np.full((self.spec.horizon, self.spec.states, self.spec.actions), 1 / self.spec.actions)
+
+    def observe(self, batch):
+        if not isinstance(batch, dc.privacy.Batch):
+            raise TypeError("no batch")
+        if self.count + batch.users > self.episodes:
+            raise ValueError("full")
+        self.count += batch.users
+
+
+def test_a_third_partys_agent_can_be_simulated():
+    result = dc.simulate(Uniform(RIVERSWIM.spec, 20), RIVERSWIM, seed=0)
+    uniform = RIVERSWIM.optimal_value - RIVERSWIM.evaluate(np.full((20, 6, 2), 0.5))
+    np.testing.assert_allclose(result.gaps, uniform, atol=1e-12)
+    dc.testing.check_agent(lambda spec, episodes, _: Uniform(spec, episodes))
+
+
+def test_bad_calls_are_named():
+    agent = dc.agents.make("ucbvi", RIVERSWIM.spec, episodes=5)
+    with pytest.raises(ValueError, match="horizon=3"):
+        dc.simulate(agent, dc.envs.riverswim(horizon=3))
+    with pytest.raises(ValueError, match="TabularMDP"):
+        dc.simulate(agent, "riverswim")
+    with pytest.raises(ValueError, match="episodes=0"):
+        dc.simulate(agent, RIVERSWIM, 0)
+
+
+def test_nothing_is_printed_when_nobody_looks(capfd):
+    agent = dc.agents.make("ucbvi", RIVERSWIM.spec, episodes=50)
+    dc.simulate(agent, RIVERSWIM, progress=True)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_progress_shows_rate_and_time_left_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    agent = dc.agents.make("ucbvi", RIVERSWIM.spec, episodes=2000)
+    dc.simulate(agent, RIVERSWIM, progress=True, block=False)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "ucbvi on riverswim" in shown.err
+    assert "episodes/s" in shown.err

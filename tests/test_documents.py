@@ -1,0 +1,67 @@
+"""What the documents say is run as written."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from discreet.cli import cli
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def blocks(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_in_the_readme_runs(python, code):
+    assert python(code)
+
+
+@pytest.mark.parametrize(
+    "line", [line for block in blocks("sh") for line in block.splitlines() if line.startswith("discreet")]
+)
+def test_commands_in_the_readme_run(line, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", *shlex.split(line, comments=True)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_every_command_and_option_is_documented():
+    text = "\n".join(page.read_text() for page in PAGES)
+    for name, command in cli.commands.items():
+        assert f"discreet {name}" in text
+        for parameter in command.params:
+            for option in parameter.opts:
+                assert option.startswith("-") is False or option in text, f"{name} {option}"
+
+
+def test_every_agent_and_environment_is_documented():
+    import discreet
+
+    text = "\n".join(page.read_text() for page in PAGES)
+    for name in (*discreet.agents.NAMES, *discreet.envs.NAMES):
+        assert f"`{name}`" in text, name
+    for name in discreet.agents.NAMES:
+        assert (ROOT / "docs" / "agents" / f"{name}.md").exists()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
