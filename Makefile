@@ -29,7 +29,7 @@ $(VENV)/dev: $(VENV)/made pyproject.toml constraints.txt
 	@touch $@ $(VENV)/demo
 
 demo: $(VENV)/demo
-	$(BIN)/discreet run riverswim:states=6,horizon=20 --agent ucbvi --stationary --episodes 5000 --runs 5 --out demo
+	$(BIN)/discreet run riverswim:states=6,horizon=20 --agent ucbvi --stationary --episodes 5000 --runs 5 --seed 0 --out demo
 
 test: $(VENV)/dev
 	$(BIN)/pytest -n 2 -m "not slow"

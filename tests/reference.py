@@ -47,12 +47,20 @@ def sample_episode(P, R, initial, policy, u, bernoulli=False):
     return np.array(states), np.array(actions), np.array(rewards)
 
 
+def dot(p, v):
+    """Adds up in order, so that ties between actions are broken as in compiled code."""
+    total = 0.0
+    for x, y in zip(p, v, strict=True):
+        total += x * y
+    return total
+
+
 def dp_ucbvi_bonus(h, N, P, V, N_next, *, H, S, A, K, beta, E):
-    """Line 7 of DP-UCBVI's Algorithm 1 at one (h, s, a), h from 1; N_next is (S,), Σ_a of the next step's counts."""
+    """Line 8 of DP-UCBVI's Algorithm 1 at one (h, s, a), h from 1; N_next is (S,), Σ_a of the next step's counts."""
     T = K * H
     iota = math.log(30 * H * S * A * T / beta)
     E = max(E, 1)
-    variance = P @ V**2 - (P @ V) ** 2
+    variance = dot(P, (V - dot(P, V)) ** 2)
     last = 0.0
     if h < H:
         with np.errstate(divide="ignore"):
@@ -61,19 +69,19 @@ def dp_ucbvi_bonus(h, N, P, V, N_next, *, H, S, A, K, beta, E):
                 + 1e6 * H**4 * S**4 * A**2 * E**2 * iota**4 / N_next**2
                 + 1e6 * H**6 * S**4 * A**2 * iota**4 / N_next**2
             )
-        last = 4 * math.sqrt(iota) * math.sqrt(P @ np.minimum(inside, H**2) / N)
-    return 2 * math.sqrt(max(variance, 0) * iota / N) + math.sqrt(2 * iota / N) + 20 * H * S * E * iota / N + last
+        last = 4 * math.sqrt(iota) * math.sqrt(dot(P, np.minimum(inside, H**2)) / N)
+    return 2 * math.sqrt(variance * iota / N) + math.sqrt(2 * iota / N) + 20 * H * S * E * iota / N + last
 
 
 def practical_ucbvi_bonus(N, P, V, r, *, H, S, A, K, beta):
     """The practical preset's bonus, as documented in `discreet.agents.ucbvi`."""
     iota = math.log(30 * H * S * A * K * H / beta)
-    variance = max(P @ V**2 - (P @ V) ** 2, 0) + r * (1 - r)
+    variance = dot(P, (V - dot(P, V)) ** 2) + r * (1 - r)
     return 0.5 * math.sqrt(variance * iota / N) + 0.06 * (1 + V.max() - V.min()) * iota / N
 
 
 def ucbvi_plan(N, M, R, Q_before, *, K, beta, preset="theory", E=0.0, scale=1.0):
-    """Lines 4 to 14 of DP-UCBVI's Algorithm 1; N, R (H, S, A), M (H, S, A, S). Returns Q, V, policy."""
+    """Lines 4 to 15 of DP-UCBVI's Algorithm 1; N, R (H, S, A), M (H, S, A, S). Returns Q, V, policy."""
     H, S, A = N.shape
     Q, V, policy = np.zeros((H, S, A)), np.zeros((H + 1, S)), np.zeros((H, S), dtype=int)
     for h in range(H, 0, -1):
@@ -91,7 +99,7 @@ def ucbvi_plan(N, M, R, Q_before, *, K, beta, preset="theory", E=0.0, scale=1.0)
                         b = dp_ucbvi_bonus(h, n, P, V_next, N_next, H=H, S=S, A=A, K=K, beta=beta, E=E)
                     else:
                         b = practical_ucbvi_bonus(n, P, V_next, r, H=H, S=S, A=A, K=K, beta=beta)
-                    optimistic = r + P @ V_next + scale * b
+                    optimistic = r + dot(P, V_next) + scale * b
                 Q[h - 1, s, a] = min(Q_before[h - 1, s, a], cap, optimistic)
             V[h - 1, s] = Q[h - 1, s].max()
             policy[h - 1, s] = Q[h - 1, s].argmax()
@@ -114,7 +122,7 @@ def privq(n, m, r, *, K, beta, preset="theory", E=0.0, scale=1.0):
                 phi = math.sqrt(2 * math.log(K / beta_) / max(x - E, 1))
                 psi = (1 + S * H) * (3 * E / x + 2 * E**2 / x**2)
                 conf = ((H + 1) * phi + psi) * scale * (1 if preset == "theory" else 0.04)
-                value = (r[h - 1, s, a] + m[h - 1, s, a] @ V[h]) / x
+                value = (r[h - 1, s, a] + dot(V[h], m[h - 1, s, a])) / x
                 Q[h - 1, s, a] = min(cap, value + conf)
             V[h - 1, s] = Q[h - 1, s].max()
             policy[h - 1, s] = Q[h - 1, s].argmax()

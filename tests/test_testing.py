@@ -117,3 +117,43 @@ def test_an_agent_that_forgets_its_seed_is_caught():
 
     with pytest.raises(CheckFailed, match="second time"):
         testing.check_agent(lambda spec, episodes, _: Moody(spec, episodes))
+
+
+class NaNFriend:
+    def encode(self, trajectory, rng):
+        return self.inner.encode(
+            type(trajectory)(trajectory.states, trajectory.actions, np.nan_to_num(trajectory.rewards)), rng
+        )
+
+
+def test_an_encoder_that_lets_nan_through_is_caught():
+    def broken(spec, episodes, seed):
+        agent = build(spec, episodes, seed)
+        bad = NaNFriend()
+        bad.inner, agent.privatizer.encoder = agent.encoder, bad
+        return agent
+
+    with pytest.raises(CheckFailed, match="accepts rewards"):
+        testing.check_agent(broken)
+
+
+def test_batches_whose_size_depends_on_people_are_caught():
+    """The usual 'replan when a count doubles' would leak."""
+
+    class Impatient(type(build(dc.envs.riverswim().spec, 5, 0))):
+        @property
+        def batch_size(self):
+            return 1 if self.privatizer.counts().visits[0, 0, 0] > 5 else 2
+
+    with pytest.raises(CheckFailed, match="sizes of batches"):
+        testing.check_agent(
+            lambda spec, episodes, seed: Impatient(spec, episodes=episodes, seed=seed), dc.envs.random()
+        )
+
+
+def test_a_missing_attribute_is_named():
+    class Half:
+        spec, episodes = None, 5
+
+    with pytest.raises(CheckFailed, match="lacks the attribute encoder"):
+        testing.check_agent(lambda *_: Half())

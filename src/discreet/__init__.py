@@ -24,6 +24,7 @@ __version__ = "0.1.0"
 
 _MODULES = (
     "agents",
+    "audit",
     "envs",
     "errors",
     "experiments",
@@ -35,6 +36,8 @@ _MODULES = (
     "testing",
 )
 _NAMES = {
+    "Budget": "privacy",
+    "Central": "privacy",
     "Guarantee": "privacy",
     "NonPrivate": "privacy",
     "TabularMDP": "mdp",
@@ -43,12 +46,15 @@ _NAMES = {
 }
 
 __all__ = [
+    "Budget",
+    "Central",
     "Guarantee",
     "NonPrivate",
     "TabularMDP",
     "Trajectory",
     "__version__",
     "agents",
+    "audit",
     "envs",
     "errors",
     "experiments",
@@ -62,10 +68,10 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from discreet import agents, envs, errors, experiments, mdp, noise, privacy, privatizers, sums, testing
+    from discreet import agents, audit, envs, errors, experiments, mdp, noise, privacy, privatizers, sums, testing
     from discreet.experiments import simulate
     from discreet.mdp import TabularMDP, Trajectory
-    from discreet.privacy import Guarantee, NonPrivate
+    from discreet.privacy import Budget, Central, Guarantee, NonPrivate
 
 
 def __getattr__(name: str) -> Any:

@@ -22,18 +22,26 @@ __all__ = ["register_when_imported"]
 class _Waiter(MetaPathFinder):
     """Sees the first import of Gymnasium, registers behind it, and is gone."""
 
+    def __init__(self) -> None:
+        self._asking = False
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != "gymnasium":
+        if fullname != "gymnasium" or self._asking:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        self._asking = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._asking = False
         if spec is not None and spec.loader is not None:
             loader: Any = spec.loader
             execute = loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
                 execute(module)
                 _register()
 

@@ -5,8 +5,11 @@
     DiscreetError
     ├── InvalidInput (ValueError)          a parameter is out of bounds; the message names its value
     │   ├── UnknownName                    no such environment, agent, preset, …; suggests the nearest
-    │   ├── CapacityExceeded               more users than the noise was calibrated for
+    │   ├── CapacityExceeded               more users or reads than the noise was calibrated for
+    │   ├── BudgetExceeded                 a charge does not fit into the privacy budget
+    │   ├── Unproven                       no guarantee can be proven for what was asked
     │   └── InvalidPersonalData            a person's data is out of bounds; names the field and the bound only
+    ├── NotReadable (RuntimeError)         a sum has nothing to release now
     ├── CheckFailed (AssertionError)       an environment or agent does not keep its contract (`discreet.testing`)
     └── MissingExtra (ImportError)         an optional dependency is not installed
 
@@ -17,22 +20,27 @@ in logs that no accountant sees.
 from __future__ import annotations
 
 import difflib
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
+    "BudgetExceeded",
     "CapacityExceeded",
     "CheckFailed",
     "DiscreetError",
     "InvalidInput",
     "InvalidPersonalData",
     "MissingExtra",
+    "NotReadable",
     "UnknownName",
+    "Unproven",
     "check_flag",
     "check_fraction",
     "check_integer",
+    "check_number",
 ]
 
 
@@ -55,7 +63,19 @@ class UnknownName(InvalidInput):
 
 
 class CapacityExceeded(InvalidInput):
-    """More users than the object was built for."""
+    """More users or reads than the object was built for."""
+
+
+class BudgetExceeded(InvalidInput):
+    """A charge does not fit into the privacy budget."""
+
+
+class Unproven(InvalidInput):
+    """No guarantee can be proven for what was asked."""
+
+
+class NotReadable(DiscreetError, RuntimeError):
+    """A sum has nothing to release now."""
 
 
 class InvalidPersonalData(InvalidInput):
@@ -73,8 +93,8 @@ class MissingExtra(DiscreetError, ImportError):
         super().__init__(f"this needs {package}: pip install 'discreet[{extra}]'")
 
 
-def check_integer(name: str, value: object, *, least: int = 1) -> int:
-    """Returns ``value`` as an ``int`` of at least ``least``; raises `InvalidInput` naming it otherwise."""
+def check_integer(name: str, value: object, *, least: int = 1, most: int = 2**53) -> int:
+    """Returns ``value`` as an ``int`` between ``least`` and ``most``; raises `InvalidInput` naming it otherwise."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -83,7 +103,23 @@ def check_integer(name: str, value: object, *, least: int = 1) -> int:
         raise InvalidInput(f"{name} must be an integer, got {name}={value!r}") from None
     if number < least:
         raise InvalidInput(f"{name} must be at least {least}, got {name}={value!r}")
+    if number > most:
+        raise InvalidInput(f"{name} must be at most {most}, got {name}={value!r}")
     return int(number)
+
+
+def check_number(name: str, value: object, *, least: float = 0.0, above: bool = False) -> float:
+    """Returns ``value`` as a finite float of at least ``least`` (more, if ``above``); raises naming it otherwise."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name} must be a number, got {name}={value!r}") from None
+    if not (least < number if above else least <= number) or number == math.inf:
+        bound = f"{'more than' if above else 'at least'} {least:g}"
+        raise InvalidInput(f"{name} must be finite and {bound}, got {name}={value!r}")
+    return number
 
 
 def check_flag(name: str, value: object) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from discreet import envs
 from discreet.agents.base import Agent, TabularAgent
-from discreet.errors import CheckFailed, DiscreetError
+from discreet.errors import CheckFailed
 from discreet.mdp import TabularMDP, Trajectory
 from discreet.mdp.policy import check_policy
 from discreet.privacy import Batch, Guarantee, Report
@@ -92,15 +92,21 @@ def check_agent(make: Callable[[Spec, int, int], Agent], mdp: TabularMDP | None 
     """
     mdp = mdp or envs.riverswim(states=4, horizon=5)
     agent = make(mdp.spec, 50, 0)
-    _require(isinstance(agent, Agent), f"{type(agent).__name__} lacks an attribute of discreet.agents.Agent")
+    for name in (*Agent.__annotations__, *(key for key in vars(Agent) if not key.startswith("_"))):
+        _require(hasattr(agent, name), f"{type(agent).__name__} lacks the attribute {name} of discreet.agents.Agent")
     _require(isinstance(agent.guarantee, Guarantee), "agent.guarantee must be a Guarantee")
+    _require(
+        hasattr(agent.shuffler, "reports"), "agent.shuffler needs a list of the reports in transit: inherit Shuffler"
+    )
     _require(agent.count == 0 and agent.episodes == 50, "a new agent has observed nobody and has room for all")
     _check_encoder(agent, mdp)
     _check_batches(make(mdp.spec, 50, 0), mdp)
     _check_capacity(make(mdp.spec, 50, 0), mdp)
     first, second = (_protocol(make(mdp.spec, 50, 0), mdp) for _ in range(2))
     _require(bool(np.array_equal(first, second)), "the same seed gives other policies the second time")
-    if isinstance(agent, TabularAgent):
+    sizes = [_sizes(make(mdp.spec, 50, 0), mdp, people) for people in (1, 2)]
+    _require(sizes[0] == sizes[1], "the sizes of batches depend on what people did")
+    if isinstance(agent, TabularAgent) and agent.compiled:
         block = _block(agent, mdp)
         _require(bool(np.array_equal(first, block)), "compiled blocks and the protocol give different policies")
 
@@ -121,6 +127,16 @@ def _protocol(agent: Agent, mdp: TabularMDP) -> NDArray[Any]:
     return np.array(policies)
 
 
+def _sizes(agent: Agent, mdp: TabularMDP, seed: int) -> list[int]:
+    """Returns the sizes of the batches for one draw of people."""
+    people, noise, sizes = np.random.default_rng(seed), np.random.default_rng(2), []
+    while agent.count + agent.batch_size <= agent.episodes:
+        sizes.append(agent.batch_size)
+        reports = [agent.encoder.encode(mdp.sample(agent.policy, people), noise) for _ in range(sizes[-1])]
+        agent.observe(agent.shuffler(reports, noise))
+    return sizes
+
+
 def _block(agent: TabularAgent, mdp: TabularMDP) -> NDArray[Any]:
     """Does what `_protocol` does in one compiled call."""
     ends = agent.schedule.ends(0, agent.episodes)
@@ -135,16 +151,20 @@ def _check_encoder(agent: Agent, mdp: TabularMDP) -> None:
     _require(isinstance(_report(agent, mdp, rng), Report), "encoder.encode must return a Report")
     H, S, A = mdp.horizon, mdp.states, mdp.actions
     zeros, steps = np.zeros(H + 1, dtype=np.int64), np.zeros(H, dtype=np.int64)
-    for field, bad in {
-        "rewards": Trajectory(zeros, steps, np.full(H, 98765.4321)),
-        "states": Trajectory(zeros + S + 98765, steps, np.zeros(H)),
-        "actions": Trajectory(zeros, steps + A + 98765, np.zeros(H)),
-    }.items():
+    for field, bad in (
+        ("rewards", Trajectory(zeros, steps, np.full(H, 98765.4321))),
+        ("rewards", Trajectory(zeros, steps, np.full(H, np.nan))),
+        ("rewards", Trajectory(zeros, steps, np.zeros(H + 1))),
+        ("states", Trajectory(zeros + S + 98765, steps, np.zeros(H))),
+        ("states", Trajectory(zeros[:-1], steps, np.zeros(H))),
+        ("actions", Trajectory(zeros, steps + A + 98765, np.zeros(H))),
+    ):
         try:
             agent.encoder.encode(bad, rng)
-        except DiscreetError as error:
+        except ValueError as error:
             _require(field in str(error), f"the encoder's error does not name the field {field}")
-            _require("9876" not in str(error), f"the encoder's error repeats a person's {field}")
+            leaks = "9876" in str(error) or "nan" in str(error)
+            _require(not leaks, f"the encoder's error repeats a person's {field}")
         else:
             raise CheckFailed(f"the encoder accepts {field} out of bounds")
 
@@ -162,7 +182,8 @@ def _check_batches(agent: Agent, mdp: TabularMDP) -> None:
             reports.append(_report(agent, mdp, rng))
             shown = agent.policy
             _require(np.array_equal(shown, before), "the policy changes within a batch")
-            shown[...] = 0
+            if shown.flags.writeable:
+                shown[...] = 0
         _require(np.array_equal(agent.policy, before), "writing into agent.policy changes the agent")
         batch = agent.shuffler(reports, rng)
         _require(isinstance(batch, Batch), "the shuffler must return a Batch")
@@ -174,15 +195,16 @@ def _check_batches(agent: Agent, mdp: TabularMDP) -> None:
 def _check_capacity(agent: Agent, mdp: TabularMDP) -> None:
     """The server refuses what is no batch, and more users than it was built for; refusing changes nothing."""
     rng = np.random.default_rng(0)
+    before = np.array(agent.policy)
     try:
         agent.observe(mdp.sample(agent.policy, rng))
-    except TypeError:
-        pass
+    except (TypeError, ValueError):
+        _require(np.array_equal(agent.policy, before), "a refused trajectory changes the agent")
     else:
         raise CheckFailed("agent.observe accepts a raw Trajectory")
     while agent.count + agent.batch_size <= agent.episodes:
         agent.observe(agent.shuffler([_report(agent, mdp, rng) for _ in range(agent.batch_size)], rng))
-    before, count = agent.policy, agent.count
+    before, count = np.array(agent.policy), agent.count
     surplus = agent.shuffler([_report(agent, mdp, rng) for _ in range(agent.batch_size)], rng)
     try:
         agent.observe(surplus)

@@ -62,6 +62,7 @@ def test_a_batch_of_the_wrong_size_is_refused(rng):
         ({"failure": 0}, "failure=0"),
         ({"failure": 1}, "failure=1"),
         ({"bonus_scale": -1}, "bonus_scale=-1"),
+        ({"bonus_scale": "x"}, "bonus_scale='x'"),
         ({"bonus_scale": float("nan")}, "bonus_scale=nan"),
         ({"seed": -3}, "seed=-3"),
         ({"stationary": "yes"}, "stationary='yes'"),

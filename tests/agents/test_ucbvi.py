@@ -37,6 +37,18 @@ def test_plan_equals_the_pseudo_code_on_planted_counts(rng, preset, size, states
         np.testing.assert_array_equal(agent.policy, policy)
 
 
+def test_equal_values_have_no_variance(rng):
+    """Would catch a variance E[V²] − E[V]², which makes bonuses of rounding errors and breaks ties by them."""
+    mdp = random_mdp(rng, 7, 3, 2)
+    agent = dc.agents.make("ucbvi", mdp.spec, episodes=1000, seed=0)
+    M = np.zeros((2, 7, 3, 7))
+    M[0] = np.floor(rng.random((7, 3, 7)) * 1e6)  # the second step is unvisited: V = 1 everywhere
+    N = M.sum(axis=3)
+    agent.plan(PrivateCounts(N, M, np.zeros((2, 7, 3))))
+    iota = np.log(30 * 2 * 7 * 3 * 1000 * 2 / 0.05)
+    np.testing.assert_allclose(agent.Q[0], 1 + 0.06 * iota / N[0], rtol=0, atol=1e-14)
+
+
 @pytest.mark.parametrize("preset", ["theory", "practical"])
 def test_pooled_counts_plan_like_equal_counts_at_every_step(rng, preset):
     mdp = random_mdp(rng, 4, 3, 5)

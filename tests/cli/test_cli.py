@@ -103,6 +103,20 @@ def test_without_matplotlib_the_numbers_are_saved_all_the_same(discreet_, tmp_pa
         (["run", "riverswim", "--alpha", "-1"], "alpha=-1"),
         (["run", "riverswim", "--runs", "0"], "runs=0"),
         (["run", "riverswim", "--seed", "-1"], "seed=-1"),
+        (["run", "riverswim", "--episodes", "99999999999999999999"], "at most"),
+        (["run", "random:concentration=abc"], "concentration='abc'"),
+        (["budget"], "--states"),
+        (["budget", "riverswim", "--states", "3"], "either"),
+        (["budget", "riverswim", "--epsilon", "0"], "epsilon=0"),
+        (["budget", "riverswim", "--delta", "1"], "delta=1"),
+        (["budget", "riverswim", "--sum", "factored"], "delta=0"),
+        (["budget", "riverswim", "--sum", "fctored"], "did you mean 'factored'?"),
+        (["budget", "riverswim", "--release", "mn"], "did you mean"),
+        (["budget", "riverswim", "-K", "10", "--update-every", "11"], "update_every=11"),
+        (["audit", "tre"], "did you mean 'tree'?"),
+        (["audit", "gaussian"], "delta=0"),
+        (["audit", "tree", "--steps", "3"], "--steps"),
+        (["audit", "tree", "--runs", "5"], "runs=5"),
         (["run"], "ENV"),
         (["rn", "riverswim"], "rn"),
     ],
@@ -175,15 +189,34 @@ def test_interrupting_keeps_the_finished_runs(discreet_, tmp_path, monkeypatch):
 
 
 def test_ctrl_c_in_a_real_process(tmp_path):
+    restore = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # a shell's & ignores it
+    code = f"{restore}; from discreet.cli import main; main()"
     process = subprocess.Popen(
-        [sys.executable, "-m", "discreet", "run", "riverswim", "-K", "2000000", "--runs", "99", "--out", str(tmp_path)],
+        [sys.executable, "-c", code, "run", "riverswim", "-K", "2000000", "--runs", "99", "--out", str(tmp_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(4)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    try:
+        time.sleep(4)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 1
     assert "interrupted" in err
     assert "Traceback" not in err
+
+
+def test_too_large_is_one_line(discreet_):
+    code, out, err = discreet_("run", "riverswim", "--episodes", "1000000000000000")
+    assert (code, out) == (1, "")
+    assert "not enough memory" in err
+    assert err.count("\n") == 1
+
+
+def test_without_a_seed_one_is_drawn_and_recorded(discreet_):
+    _, out, _ = discreet_("run", "riverswim", "--episodes", "30", "--json")
+    first = json.loads(out)
+    _, out, _ = discreet_("run", "riverswim", "--episodes", "30", "--json", "--seed", str(first["seeds"][0][0]))
+    assert json.loads(out)["regret"] == first["regret"]

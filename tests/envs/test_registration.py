@@ -46,3 +46,11 @@ def test_stepping_agrees_with_sampling():
     env.reset()
     with pytest.raises(gymnasium.error.InvalidAction):
         env.step(np.int64(2))
+
+
+def test_a_mere_look_at_gymnasium_does_not_lose_the_registration(python):
+    code = (
+        "import discreet, importlib.util; importlib.util.find_spec('gymnasium'); import gymnasium; "
+        "print('discreet/RiverSwim-v0' in gymnasium.registry)"
+    )
+    assert python(code) == "True"

@@ -14,6 +14,7 @@ CASES = {
     "cliffwalking": ("CliffWalking-v1", {"horizon": 30}),
     "taxi": ("Taxi-v4", {"horizon": 30}),
 }
+SLIPPERY = ("CliffWalkingSlippery-v1", {"horizon": 30, "is_slippery": True})  # pays −1 and −100 on one transition
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -55,10 +56,11 @@ def stepped_returns(id_, policy, episodes, horizon, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
-def test_sampled_episodes_agree_with_stepping_gymnasium(name):
+@pytest.mark.parametrize(
+    ("name", "id_", "parameters"), [(name, *case) for name, case in CASES.items()] + [("cliffwalking", *SLIPPERY)]
+)
+def test_sampled_episodes_agree_with_stepping_gymnasium(name, id_, parameters):
     """Chi-square on the returns of 10,000 episodes each; would catch a reward paid after the end, or not rescaled."""
-    id_, parameters = CASES[name]
     mdp = dc.envs.make(name, **parameters)
     H = mdp.horizon
     policy = 0.7 * np.eye(mdp.actions)[mdp.optimal_policy] + 0.3 / mdp.actions  # reaches ends, and errs
@@ -113,3 +115,44 @@ def test_rescaling_is_explicit_and_keeps_the_order_of_returns():
 def test_only_finite_environments_can_be_used():
     with pytest.raises(ValueError, match="no transition table"):
         dc.envs.from_gymnasium("CartPole-v1", 10)
+
+
+def test_different_rewards_on_one_transition_are_paid_as_they_come():
+    class Lottery:
+        P = {0: {0: [(0.5, 0, 1.0, False), (0.5, 0, 0.0, False)]}}  # noqa: RUF012
+
+    mdp = dc.envs.from_gymnasium(Lottery(), horizon=1, initial=0)
+    assert mdp.rewards[0, 0, 0] == 0.5
+    _, _, rewards = mdp.sample_many(np.zeros((1, 1), dtype=int), np.random.default_rng(0), 1000)
+    assert set(rewards.ravel()) == {0.0, 1.0}
+
+
+def table(**changes):
+    env = Passing()
+    for name, value in changes.items():
+        setattr(env, name, value)
+    return env
+
+
+@pytest.mark.parametrize(
+    ("env", "options", "message"),
+    [
+        (table(), {"initial": 7}, "initial=7"),
+        (table(), {"initial": -1}, "initial=-1"),
+        (table(), {"initial": [1.0]}, r"shape \(2,\)"),
+        (table(initial_state_distrib=None), {}, "give initial="),
+        (table(P=[[[(1.0, 5, 0.0, False)]]]), {"initial": 0}, r"P\[0\]\[0\] leads out"),
+        (table(P=[[[(1.0, 0, 0.0, False)]], []]), {"initial": 0}, "same actions"),
+        (table(P={0: {0: "x"}}), {"initial": 0}, "must list"),
+        (table(P=[[[(0.9, 0, 0.0, False)]]]), {"initial": 0}, "must sum to 1"),
+        (gymnasium.wrappers.TransformReward(gymnasium.make("FrozenLake-v1"), abs), {}, "TransformReward"),
+    ],
+)
+def test_odd_environments_are_refused_by_name(env, options, message):
+    with pytest.raises(ValueError, match=message):
+        dc.envs.from_gymnasium(env, horizon=3, **options)
+
+
+def test_tables_may_be_lists():
+    mdp = dc.envs.from_gymnasium(table(P=[[[(1.0, 0, 0.5, False)]]]), horizon=3, initial=0)
+    assert mdp.optimal_value == pytest.approx(1.5)

@@ -170,3 +170,71 @@ def test_progress_shows_rate_and_time_left_on_a_terminal(monkeypatch, capsys):
     assert shown.out == ""
     assert "ucbvi on riverswim" in shown.err
     assert "episodes/s" in shown.err
+
+
+def test_an_interrupt_within_a_large_batch_loses_nothing(monkeypatch):
+    """The agent is left at the end of a batch, and going on gives what an uninterrupted run gives."""
+    expected = run(episodes=20_000, update_every=9_000, stationary=True).gaps
+    agent = dc.agents.make("ucbvi", RIVERSWIM.spec, episodes=20_000, update_every=9_000, stationary=True, seed=0)
+    real, calls = dc.TabularMDP.evaluate_many, []
+
+    def interrupted(self, policies):
+        calls.append(1)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return real(self, policies)
+
+    monkeypatch.setattr(dc.TabularMDP, "evaluate_many", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        dc.simulate(agent, RIVERSWIM, seed=0)
+    monkeypatch.undo()
+    assert agent.count == 9_000
+    np.testing.assert_array_equal(dc.simulate(agent, RIVERSWIM, seed=0).gaps, expected[9_000:])
+
+
+def test_parts_that_somebody_replaced_are_used(rng):
+    """A spy, a subclass or another encoder must see what the protocol would show it."""
+    seen = []
+    agent = dc.agents.make("ucbvi", RIVERSWIM.spec, episodes=30, seed=0)
+    observe = agent.observe
+    agent.observe = lambda batch: (seen.append(batch.users), observe(batch))
+    np.testing.assert_array_equal(dc.simulate(agent, RIVERSWIM, seed=0).gaps, run(episodes=30).gaps)
+    assert seen == [1] * 30
+
+
+def test_a_last_batch_that_cannot_be_completed_costs_nothing():
+    agent = dc.agents.make("ucbvi", RIVERSWIM.spec, episodes=100_000, update_every=60_000, stationary=True, seed=0)
+    first = dc.simulate(agent, RIVERSWIM, 70_000, seed=0)
+    second = dc.simulate(agent, RIVERSWIM, seed=0)
+    assert len(first.gaps) + len(second.gaps) == 100_000
+    assert agent.count == 60_000
+    assert not agent.shuffler.reports
+    assert second.gaps[0] == first.gaps[-1]
+
+
+def test_a_spawned_seed_can_be_replayed():
+    one, two = np.random.SeedSequence(5).spawn(2)
+    first, second = run(seed=one), run(seed=two)
+    assert not np.array_equal(first.gaps, second.gaps)
+    np.testing.assert_array_equal(run(seed=second.seed).gaps, second.gaps)
+
+
+class InPlace(Uniform):
+    """Shows the array that it works on, and changes it."""
+
+    def __init__(self, spec, episodes):
+        super().__init__(spec, episodes)
+        self.batch_size = 1
+        self.array = np.zeros((spec.horizon, spec.states), dtype=np.int64)
+
+    policy = property(lambda self: self.array)
+
+    def observe(self, batch):
+        super().observe(batch)
+        self.array[...] = 1
+
+
+def test_gaps_are_of_the_policy_that_was_played():
+    gaps = dc.simulate(InPlace(RIVERSWIM.spec, 3), RIVERSWIM, seed=0).gaps
+    left, right = (RIVERSWIM.optimal_value - RIVERSWIM.evaluate(np.full((20, 6), a)) for a in (0, 1))
+    np.testing.assert_allclose(gaps, [left, right, right], atol=1e-12)

@@ -134,6 +134,7 @@ def _with(array, index, value):
         ({"rewards": np.zeros((2, 2))}, "do not fit"),
         ({"rewards": np.zeros((3, 3, 2))}, r"length \(2, 3\)"),
         ({"rewards": None}, "either"),
+        ({"transitions": GOOD[0]}, "give horizon="),
         ({"horizon": 3}, "horizon=3"),
         ({"horizon": -1}, "horizon=-1"),
         ({"initial": 3}, "initial=3"),

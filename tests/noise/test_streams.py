@@ -31,7 +31,7 @@ def test_the_definition_is_fixed():
     np.testing.assert_array_equal(stream(seed_sequence([5, 2]), Role.PEOPLE).random(3), expected)
 
 
-@pytest.mark.parametrize("bad", [-1, 1.5, "x", [1, -2], [0.5], object()])
+@pytest.mark.parametrize("bad", [-1, 1.5, "x", [1, -2], [0.5], [], object()])
 def test_bad_seeds_are_named(bad):
     with pytest.raises(ValueError, match="seed"):
         seed_sequence(bad)

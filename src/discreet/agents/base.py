@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from discreet import privatizers
 from discreet.agents.schedule import Schedule
-from discreet.errors import CapacityExceeded, InvalidInput, UnknownName, check_flag, check_fraction, check_integer
+from discreet.errors import (
+    CapacityExceeded,
+    InvalidInput,
+    UnknownName,
+    check_flag,
+    check_fraction,
+    check_integer,
+    check_number,
+)
 from discreet.noise import Role, seed_sequence, stream
 from discreet.privacy import Batch, NonPrivate, TrustModel
+from discreet.privatizers import Collector, NonPrivatePrivatizer
+from discreet.privatizers.encoders import RawEncoder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["Agent", "TabularAgent"]
 
 
-@runtime_checkable
 class Agent(Protocol):
     """What `discreet.simulate` and `discreet.testing.check_agent` ask of an agent; yours need not inherit anything.
 
@@ -91,19 +99,19 @@ class TabularAgent:
         if privacy is not None and not isinstance(privacy, NonPrivate):
             kind = type(privacy).__name__
             raise InvalidInput(f"{self.name} offers no privacy: privacy must be NonPrivate(), got {kind}")
-        if not 0 <= bonus_scale < np.inf:
-            raise InvalidInput(f"bonus_scale must be finite and not negative, got bonus_scale={bonus_scale!r}")
         self.spec = spec
         self.episodes = check_integer("episodes", episodes)
         self.privacy = privacy or NonPrivate()
         self.preset = preset
         self.stationary = check_flag("stationary", stationary)
         self.failure = check_fraction("failure", failure)
-        self.bonus_scale = float(bonus_scale)
+        self.bonus_scale = check_number("bonus_scale", bonus_scale)
         self.schedule = Schedule(update_every)
         self.seed = seed_sequence(seed)
         self.streams = {role: stream(self.seed, role) for role in (Role.AGENT, Role.ENCODER, Role.SHUFFLER)}
-        self.privatizer = privatizers.make(spec, self.privacy, capacity=self.episodes, stationary=self.stationary)
+        self.privatizer = NonPrivatePrivatizer(
+            spec, capacity=self.episodes, stationary=self.stationary, guarantee=self.privacy.guarantee
+        )
         H, S, A = spec.horizon, spec.states, spec.actions
         self.Q = np.full((H, S, A), float(H))
         self.V = np.zeros((H + 1, S))
@@ -174,6 +182,27 @@ class TabularAgent:
         """Computes Q, V and the policy from ``counts`` alone (and from the previous Q, where the paper does)."""
         self.kernel(self._parameters, (counts.visits, counts.transitions, counts.rewards), self._planned)
 
+    @property
+    def compiled(self) -> bool:
+        """Whether `play` does what the protocol does: nobody has put other parts into this agent."""
+        own = all(
+            getattr(getattr(self, name), "__func__", None) is getattr(TabularAgent, name)
+            for name in ("observe", "plan")
+        )
+        return own and type(self.encoder) is RawEncoder and type(self.shuffler) is Collector
+
+    def snapshot(self) -> tuple[NDArray[Any], ...]:
+        """Returns copies of all that `play` changes."""
+        exact = self.privatizer.sum
+        return (exact.total.copy(), np.array(exact.count), *(array.copy() for array in self._planned))
+
+    def restore(self, snapshot: tuple[NDArray[Any], ...]) -> None:
+        """Goes back to a `snapshot`."""
+        exact = self.privatizer.sum
+        exact.total[...], exact.count = snapshot[0], int(snapshot[1])
+        for array, saved in zip(self._planned, snapshot[2:], strict=True):
+            array[...] = saved
+
     def play(self, tables: SampleTables, draws: NDArray[np.float64], replan: NDArray[np.bool_]) -> NDArray[np.int64]:
         """In simulation: acts, observes and plans for one person a row of ``draws``, in one compiled call.
 
@@ -192,6 +221,10 @@ class TabularAgent:
 
         H, S = self.spec.horizon, self.spec.states
         exact = self.privatizer.sum
+        if exact.count + len(draws) > self.episodes:
+            raise CapacityExceeded(
+                f"{self.name} was built for {self.episodes} users: {exact.count} are observed, got {len(draws)} more"
+            )
         counts = self.privatizer.layout.split(exact.total)
         policies = np.empty((int(replan.sum()) + 1, H, S), dtype=np.int64)
         episode = np.empty(H + 1, dtype=np.int64), np.empty(H, dtype=np.int64), np.empty(H)

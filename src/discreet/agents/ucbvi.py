@@ -3,11 +3,11 @@
 Notation: N, M, R are the counts Ñ_h(s,a), Ñ_h(s,a,s') and the reward sums R̃_h(s,a); P̃ = M/N, r̃ = clip(R/N, 0, 1);
 E bounds the error of the counts (0 here), T = KH, ι = ln(30·H·S·A·T/β) with β = ``failure``.
 
-Every episode plans backwards from Ṽ_{H+1} = 0 (Algorithm 1, lines 4 to 14):
+Every episode plans backwards from Ṽ_{H+1} = 0 (Algorithm 1, lines 4 to 15):
 
     Q_k(h,s,a) = min{Q_{k−1}(h,s,a), H, r̃ + P̃Ṽ_{h+1} + b},     and H where N = 0
 
-with the bonus of line 7, where max(E, 1) stands for the paper's E and the last term is 0 at h = H:
+with the bonus of line 8, where max(E, 1) stands for the paper's E and the last term is 0 at h = H:
 
     b = 2√(Var_P̃(Ṽ)·ι/N) + √(2ι/N) + 20·H·S·E·ι/N
         + 4√ι·√(Σ_{s'} P̃(s')·min{10⁶H³SAι²/N' + 10⁶H⁴S⁴A²E²ι⁴/N'² + 10⁶H⁶S⁴A²ι⁴/N'², H²}/N),   N' = Σ_a N_{h+1}(s',a).

@@ -11,6 +11,7 @@ import click
 
 from discreet import __version__
 from discreet.cli.commands import completion, list_, run
+from discreet.cli.privacy import audit, budget
 from discreet.errors import DiscreetError
 
 __all__ = ["cli", "main"]
@@ -22,7 +23,7 @@ def cli() -> None:
     """Differentially private reinforcement learning: learn from many people, betray none of them."""
 
 
-for command in (run, list_, completion):
+for command in (run, budget, audit, list_, completion):
     cli.add_command(command)
 
 
@@ -46,6 +47,8 @@ def _run() -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output is gone; Python would complain about it on exit
         return 1
+    except MemoryError as error:
+        return _say(f"not enough memory: {error}", 1)
     except OSError as error:
         return _say(str(error), 1)
     return int(code or 0)

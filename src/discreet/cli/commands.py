@@ -30,25 +30,17 @@ def _complete(kind: str) -> Any:
     return names
 
 
-class _UpdateEvery(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    name = "integer|geometric"
-
-    def convert(self, value: Any, _parameter: click.Parameter | None, _context: click.Context | None) -> int | str:
-        read = parse.scalar(value) if isinstance(value, str) else value
-        return read if isinstance(read, (int, str)) else str(value)
-
-
 @click.command()
 @click.argument("env", shell_complete=_complete("envs"))
 @click.option("--agent", default="ucbvi", show_default=True, shell_complete=_complete("agents"), help="The learner.")
 @click.option("--preset", default="practical", show_default=True, help="Bonuses: theory or practical.")
 @click.option("--episodes", "-K", type=int, default=5_000, show_default=True, help="People, one episode each.")
 @click.option("--runs", type=int, default=1, show_default=True, help="Independent repetitions.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Run i uses the seed (SEED, i).")
+@click.option("--seed", type=int, help="Run i uses the seed (SEED, i).  [default: the operating system's entropy]")
 @click.option("--stationary", is_flag=True, help="Pool the counts over the steps of an episode.")
 @click.option(
     "--update-every",
-    type=_UpdateEvery(),
+    type=parse.UPDATE_EVERY,
     default=1,
     show_default=True,
     help="People between updates, or geometric.",
@@ -73,10 +65,10 @@ def run(env: str, as_json: bool, quiet: bool, out: Path | None, **options: Any) 
     """
     from discreet.experiments.run import Run
 
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
     name, parameters = parse.environment(env)
     job = Run.make(env, name, parameters, **options)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
     try:
         job.execute(progress=not quiet)
     except KeyboardInterrupt:
@@ -94,8 +86,8 @@ def run(env: str, as_json: bool, quiet: bool, out: Path | None, **options: Any) 
 
 @click.command("list")
 def list_() -> None:
-    """List environments, agents, presets and trust models."""
-    from discreet import agents, envs
+    """List environments, agents, presets, trust models and targets."""
+    from discreet import agents, audit, envs, sums
 
     click.echo("environments (name:key=value,…)")
     for name in envs.NAMES:
@@ -109,6 +101,9 @@ def list_() -> None:
     click.echo(f"  {'practical':14}smaller bonuses, for use; privacy is never affected")
     click.echo("trust models")
     click.echo(f"  {'NonPrivate':14}no privacy: the baseline")
+    click.echo(f"  {'Central':14}the server is trusted; private sums: {', '.join(sums.CENTRAL)}")
+    click.echo("targets of discreet audit")
+    click.echo(f"  {', '.join(audit.TARGETS)}")
 
 
 @click.command()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
+
 from discreet.errors import InvalidInput
 
-__all__ = ["environment", "scalar"]
+__all__ = ["UPDATE_EVERY", "environment", "scalar"]
 
 
 def scalar(text: str) -> bool | int | float | str:
@@ -33,3 +35,15 @@ def environment(text: str) -> tuple[str, dict[str, Any]]:
             raise InvalidInput(f"{key} is given twice in {text!r}")
         parameters[key] = scalar(value)
     return name, parameters
+
+
+class _UpdateEvery(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    name = "integer|geometric"
+
+    def convert(self, value: Any, _parameter: click.Parameter | None, _context: click.Context | None) -> int | str:
+        read = scalar(value) if isinstance(value, str) else value
+        return read if isinstance(read, (int, str)) else str(value)
+
+
+#: A number of people, or the name of a schedule.
+UPDATE_EVERY = _UpdateEvery()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from discreet.errors import InvalidInput, check_flag, check_fraction, check_integer
+from discreet.errors import InvalidInput, check_flag, check_fraction, check_integer, check_number
 from discreet.mdp import TabularMDP
 
 __all__ = ["chain", "gridworld", "hard", "random", "riverswim"]
@@ -135,8 +135,7 @@ def random(
         check_integer("actions", actions),
         check_integer("horizon", horizon),
     )
-    if not 0 < concentration < np.inf:
-        raise InvalidInput(f"concentration must be positive, got concentration={concentration!r}")
+    concentration = check_number("concentration", concentration, above=True)
     rng = np.random.default_rng(check_integer("seed", seed, least=0))
     steps = H if check_flag("per_step", per_step) else 1
     P = rng.gamma(concentration, size=(steps, S, A, S)) + 1e-300

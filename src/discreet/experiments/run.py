@@ -59,13 +59,15 @@ class Run:
         agent: str,
         episodes: int,
         runs: int,
-        seed: int,
+        seed: int | None,
         alpha: tuple[float, ...],
         **options: Any,
     ) -> Run:
         """Checks everything and builds a first agent before anything runs."""
         check_integer("runs", runs)
-        check_integer("seed", seed, least=0)
+        if seed is None:
+            seed = int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+        check_integer("seed", seed, least=0, most=2**128)
         for value in alpha:
             if not 0 <= value < np.inf:
                 raise InvalidInput(f"alpha must be a finite gap, got alpha={value}")

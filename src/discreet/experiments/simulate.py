@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Result", "simulate"]
 
+RecordedSeed = int | list[int] | np.random.SeedSequence
+
 # People a compiled call plays at most, and numbers its policies fill at most: memory does not grow with K.
 _BLOCK_PEOPLE = 4096
 _BLOCK_NUMBERS = 2**20
@@ -36,19 +39,19 @@ class Result:
     Attributes:
         gaps: V*_1 − V^{π_k}_1 of each episode, over the initial distribution, (K,).
         guarantee: What was proven for the agent.
-        seed: The people's seed, as ``[S, i]`` or the operating system's entropy.
+        seed: The people's seed, such as ``[S, i]`` or the operating system's entropy: the same seed, the same people.
         agent_seed: The agent's seed, likewise (None if the agent does not say).
     """
 
     gaps: NDArray[np.float64]
     guarantee: Guarantee
-    seed: int | list[int]
-    agent_seed: int | list[int] | None
+    seed: RecordedSeed
+    agent_seed: RecordedSeed | None
 
     def __repr__(self) -> str:
         return f"<Result: {len(self.gaps)} episodes, regret {self.gaps.sum():.6g}, {self.guarantee}>"
 
-    @property
+    @cached_property
     def regret(self) -> NDArray[np.float64]:
         """Cumulative regret after each episode, (K,)."""
         return np.cumsum(self.gaps)
@@ -95,7 +98,7 @@ def simulate(
         raise InvalidInput(f"mdp must be a TabularMDP, got {type(mdp).__name__}")
     if agent.spec != mdp.spec:
         raise InvalidInput(f"the agent was built for {agent.spec}, the environment is {mdp.spec}")
-    played = agent.count + len(agent.shuffler.reports)
+    played = agent.count + len(agent.shuffler.reports) + agent.shuffler.uncollected
     room = agent.episodes - played
     n = room if episodes is None else check_integer("episodes", episodes)
     if n > room or n < 1:
@@ -118,8 +121,10 @@ def simulate(
     )
 
 
-def _entropy(sequence: np.random.SeedSequence) -> int | list[int]:
-    """Returns what `seed_sequence` makes the same sequence of."""
+def _entropy(sequence: np.random.SeedSequence) -> RecordedSeed:
+    """Returns what `seed_sequence` makes the same sequence of: numbers, unless it is somebody's child."""
+    if sequence.spawn_key:
+        return sequence
     entropy: Any = sequence.entropy
     return entropy if isinstance(entropy, int) else [int(part) for part in entropy]
 
@@ -146,36 +151,54 @@ class _Simulation:
 
     def run(self, block: bool, bar: Progress) -> None:
         """Plays all people: whole batches in compiled code where possible, the rest by the protocol."""
+        agent = self.agent
         while self.done < len(self.gaps):
-            left = len(self.gaps) - self.done
-            if block and isinstance(self.agent, TabularAgent) and not self.agent.shuffler.reports:
-                ends = self.agent.schedule.ends(self.agent.count, left)
+            left, waiting = len(self.gaps) - self.done, len(agent.shuffler.reports)
+            if agent.count + agent.batch_size > agent.episodes:  # a last batch that can never be completed
+                for _ in range(left):
+                    self._score(agent.policy)
+                    agent.shuffler.uncollected += 1
+                    bar.update(self.done)
+                continue
+            if block and isinstance(agent, TabularAgent) and agent.compiled and not waiting:
+                ends = agent.schedule.ends(agent.count, left)
                 if len(ends):
-                    self._play_blocks(self.agent, ends, bar)
+                    self._play_blocks(agent, ends, bar)
                     continue
-            for _ in range(min(left, self.agent.batch_size - len(self.agent.shuffler.reports))):
+            for _ in range(min(left, agent.batch_size - waiting)):
                 self._play_one()
                 bar.update(self.done)
 
     def _play_blocks(self, agent: TabularAgent, ends: NDArray[np.int64], bar: Progress) -> None:
-        """Plays the batches that end at ``ends``; a compiled call may stop within one."""
-        n = int(ends[-1])
+        """Plays the batches that end at ``ends``; a compiled call may stop within one.
+
+        Whatever interrupts it, the agent is left at the end of a batch.
+        """
+        n, saved = int(ends[-1]), agent.snapshot()
         size = max(1, min(_BLOCK_PEOPLE, _BLOCK_NUMBERS // (agent.spec.horizon * agent.spec.states)))
-        for first in range(0, n, size):
-            people = min(size, n - first)
-            low, high = np.searchsorted(ends, [first, first + people], side="right")
-            replan = np.zeros(people, dtype=np.bool_)
-            replan[ends[low:high] - first - 1] = True
-            policies = agent.play(self.mdp.sample_tables, self.mdp.draws(self.people, people), replan)
-            gaps = np.maximum(self._optimum - self.mdp.evaluate_many(policies), 0.0)  # but for rounding
-            self.gaps[self.done : self.done + people] = gaps[np.cumsum(replan) - replan]
-            self.done += people
-            bar.update(self.done)
+        first = 0
+        try:
+            while first < n:
+                low, high = np.searchsorted(ends, [first, first + size], side="right")
+                people = int(ends[high - 1]) - first if high > low else min(size, n - first)
+                replan = np.zeros(people, dtype=np.bool_)
+                replan[ends[low:high] - first - 1] = True
+                policies = agent.play(self.mdp.sample_tables, self.mdp.draws(self.people, people), replan)
+                gaps = np.maximum(self._optimum - self.mdp.evaluate_many(policies), 0.0)  # but for rounding
+                self.gaps[self.done : self.done + people] = gaps[np.cumsum(replan) - replan]
+                self.done += people
+                first += people
+                if high > low:
+                    saved = agent.snapshot()
+                bar.update(self.done)
+        except BaseException:
+            agent.restore(saved)
+            raise
 
     def _play_one(self) -> None:
         """The protocol of an agent, for one person."""
         agent = self.agent
-        policy = agent.policy
+        policy = np.array(agent.policy)
         trajectory = self.mdp.sample(policy, self.people)
         reports = agent.shuffler.reports
         reports.append(agent.encoder.encode(trajectory, self._encoder))  # at the user
@@ -183,8 +206,12 @@ class _Simulation:
             batch = agent.shuffler(reports, self._shuffler)
             reports.clear()
             agent.observe(batch)  # at the server
+        self._score(policy)
+
+    def _score(self, policy: NDArray[Any]) -> None:
+        """Writes down the gap of the policy that the next person plays."""
         if self._policy is None or not np.array_equal(policy, self._policy):
             value = self.mdp.evaluate_many(policy[None])[0] if policy.ndim == 2 else self.mdp.evaluate(policy)
-            self._policy, self._gap = policy, max(self._optimum - value, 0.0)
+            self._policy, self._gap = np.array(policy), max(self._optimum - value, 0.0)
         self.gaps[self.done] = self._gap
         self.done += 1

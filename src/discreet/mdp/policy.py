@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from discreet.mdp.spec import Spec
 
-__all__ = ["check_policy", "cumulate"]
+__all__ = ["check_policy", "cumulate", "cumulate_rows"]
 
 
 def check_policy(policy: ArrayLike, spec: Spec) -> NDArray[Any]:
@@ -46,3 +46,13 @@ def cumulate(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     last = probabilities.shape[-1] - 1 - np.argmax(probabilities[..., ::-1] > 0, axis=-1)
     cumulative[np.arange(probabilities.shape[-1]) >= last[..., None]] = 1.0
     return np.minimum(cumulative, 1.0)
+
+
+def cumulate_rows(probabilities: NDArray[np.float64], offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Returns `cumulate` of every stretch ``offsets[i]`` to ``offsets[i + 1]`` of positive ``probabilities``."""
+    lengths = np.diff(offsets)
+    row = np.repeat(np.arange(len(lengths)), lengths)
+    position = np.arange(len(probabilities)) - np.repeat(offsets[:-1], lengths)
+    padded = np.zeros((len(lengths), lengths.max()))
+    padded[row, position] = probabilities
+    return cumulate(padded)[row, position]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from discreet.errors import InvalidInput, UnknownName, check_integer
-from discreet.mdp.policy import check_policy, cumulate
+from discreet.mdp.policy import check_policy, cumulate, cumulate_rows
 from discreet.mdp.spec import Spec
 from discreet.mdp.trajectory import Trajectory
 
@@ -42,6 +42,8 @@ class TabularMDP:
         initial: Distribution of the first state, (S,), or one state; state 0 by default.
         horizon: Steps an episode; needed only if neither array has a step axis.
         reward_noise: ``"deterministic"`` pays the reward itself, ``"bernoulli"`` a bit with that mean.
+        outcomes: What sampling draws from, where one transition may pay different rewards: for all rows (h, s, a) in
+            order, the arrays (row, next state, probability, reward). It must have the means of the other arguments.
         reward_range: The interval of the original rewards that [0, 1] stands for.
         name: A label for people.
 
@@ -59,6 +61,7 @@ class TabularMDP:
         initial: ArrayLike | int = 0,
         horizon: int | None = None,
         reward_noise: str = "deterministic",
+        outcomes: tuple[ArrayLike, ArrayLike, ArrayLike, ArrayLike] | None = None,
         reward_range: tuple[float, float] = (0.0, 1.0),
         name: str = "",
     ) -> None:
@@ -78,6 +81,8 @@ class TabularMDP:
             raise InvalidInput(f"transitions must end in (S, A, S), got {P.shape[1:]}")
         if R.shape[1:3] != (S, A) or R.shape[3] not in (1, S) or (on_transitions and R.shape[3] != S):
             raise InvalidInput(f"rewards {R.shape[1:]} do not fit transitions {P.shape[1:]}")
+        if horizon is None and np.ndim(transitions) == 3 and max(P.shape[0], R.shape[0]) == 1:
+            raise InvalidInput("give horizon=: neither array has a step axis")
         H = _common_horizon(horizon, P.shape[0], R.shape[0])
         if isinstance(initial, (int, np.integer)):
             first = check_integer("initial", initial, least=0)
@@ -94,6 +99,7 @@ class TabularMDP:
         steps = H if max(P.shape[0], R.shape[0]) > 1 else 1
         self._P = np.array(np.broadcast_to(P, (steps, S, A, S)), order="C")
         self._R = R
+        self._outcomes = outcomes
         r = (self._P * R).sum(axis=3) if on_transitions else R[..., 0]
         r = np.clip(r, 0.0, 1.0)  # a mean of rewards in [0, 1], but for rounding
         self._r = np.array(np.broadcast_to(r, (steps, S, A)), order="C")
@@ -147,15 +153,21 @@ class TabularMDP:
     @cached_property
     def sample_tables(self) -> SampleTables:
         """What the compiled sampler reads."""
-        offsets, successors, _ = self._sparse
-        rows = self._P.reshape(-1, self.states)
-        row = np.repeat(np.arange(len(rows)), np.diff(offsets))
-        R = np.broadcast_to(self._R, self._P.shape).reshape(rows.shape)
+        rows = self._P.shape[0] * self.states * self.actions
+        if self._outcomes is None:
+            offsets, successors, probabilities = self._sparse
+            row = np.repeat(np.arange(rows), np.diff(offsets))
+            R = np.broadcast_to(self._R, self._P.shape).reshape(rows, self.states)
+            rewards = R[row, successors]
+        else:
+            row, successors = (np.asarray(part, dtype=np.int64) for part in self._outcomes[:2])
+            probabilities, rewards = (np.asarray(part, dtype=np.float64) for part in self._outcomes[2:])
+            offsets = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows))])
         return SampleTables(
             offsets,
-            successors,
-            cumulate(rows)[row, successors],
-            R[row, successors].copy(),
+            np.ascontiguousarray(successors),
+            cumulate_rows(probabilities, offsets),
+            np.ascontiguousarray(rewards),
             cumulate(self.initial),
             int(len(self._P) > 1),
             self.reward_noise == "bernoulli",

@@ -40,8 +40,10 @@ def seed_sequence(seed: Seed) -> np.random.SeedSequence:
     if isinstance(seed, (str, bytes)):
         raise InvalidInput(f"seed must be an integer, a sequence of integers or None, got seed={seed!r}")
     if isinstance(seed, (Sequence, np.ndarray)):
-        return np.random.SeedSequence([check_integer("seed", part, least=0) for part in seed])
-    return np.random.SeedSequence(check_integer("seed", seed, least=0))
+        if len(seed) == 0:
+            raise InvalidInput("seed must not be empty")
+        return np.random.SeedSequence([check_integer("seed", part, least=0, most=2**128) for part in seed])
+    return np.random.SeedSequence(check_integer("seed", seed, least=0, most=2**128))
 
 
 def stream(seed: np.random.SeedSequence, role: Role) -> np.random.Generator:

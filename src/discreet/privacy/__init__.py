@@ -1,7 +1,22 @@
 """What is promised, to whom, and in which types the data travels."""
 
+from discreet.privacy.budget import Budget
 from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.ledger import Ledger
 from discreet.privacy.messages import Batch, RawBatch, RawReport, Report
-from discreet.privacy.trust import NonPrivate, TrustModel
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.trust import Central, NonPrivate, TrustModel
 
-__all__ = ["Batch", "Guarantee", "NonPrivate", "RawBatch", "RawReport", "Report", "TrustModel"]
+__all__ = [
+    "Batch",
+    "Budget",
+    "Central",
+    "Guarantee",
+    "Ledger",
+    "NonPrivate",
+    "RawBatch",
+    "RawReport",
+    "Report",
+    "Sensitivity",
+    "TrustModel",
+]

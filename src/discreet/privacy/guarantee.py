@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+from discreet.errors import Unproven, check_integer
 
 __all__ = ["Guarantee"]
 
@@ -36,6 +38,25 @@ class Guarantee:
     noise: Literal["fast", "secure", "none"] = "fast"
     assumptions: tuple[str, ...] = ()
     events: Any = None
+
+    def group(self, size: int) -> Guarantee:
+        """Returns the guarantee of a person with ``size`` episodes among the users.
+
+        Pure losses and the μ of Gaussian ones grow ``size``-fold; δ stays and ε follows.
+
+        Raises:
+            Unproven: If the guarantee does not come with events that say how it grows.
+        """
+        from discreet.privacy import accounting
+
+        k = check_integer("size", size)
+        if k == 1 or self.notion == "none":
+            return self
+        if self.events is None:
+            raise Unproven("this guarantee has no events to compute a group's from")
+        mu2, pure = accounting.losses(self.events)
+        epsilon = k * pure + accounting.gaussian_epsilon(k * math.sqrt(mu2), self.delta)
+        return replace(self, epsilon=epsilon, unit=f"group of {k} users", events=None)
 
     def __str__(self) -> str:
         if self.notion == "none":

@@ -5,9 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from discreet.errors import InvalidInput, UnknownName
+from discreet.privacy.budget import Budget
 from discreet.privacy.guarantee import Guarantee
 
-__all__ = ["NonPrivate", "TrustModel"]
+__all__ = ["CALIBRATIONS", "RELEASES", "Central", "NonPrivate", "TrustModel"]
+
+#: How noise is scaled: to a proof of the budget, or as the paper prints it.
+CALIBRATIONS = ("sound", "paper")
+#: What is released: the agent's own choice, all three families, or transitions and rewards only.
+RELEASES = ("auto", "nmr", "mr")
+_NOISES = ("fast", "secure")
 
 
 class TrustModel:
@@ -26,3 +34,48 @@ class NonPrivate(TrustModel):
     def guarantee(self) -> Guarantee:
         """The promise of notion ``"none"``."""
         return Guarantee("none", math.inf, 0.0, protects="nothing", noise="none")
+
+
+@dataclass(frozen=True)
+class Central(TrustModel):
+    """Users trust the server with raw data; whatever the server releases is differentially private.
+
+    Args:
+        epsilon: The budget's ε.
+        delta: The budget's δ; 0 asks for pure DP (Laplace noise), more for approximate DP (Gaussian noise).
+        sum: The private sum: ``"tree"``, ``"smooth-tree"``, ``"factored"``, ``"batch"``, or ``"auto"``: the one with
+            the least noise that is proven for the budget.
+        calibration: ``"sound"`` proves the budget; ``"paper"`` takes the printed noise (``sum="tree"``, Laplace), and
+            the guarantee then states the ε that this noise really gives.
+        noise: ``"fast"`` for simulation; ``"secure"``, for release, is not built yet and raises.
+        release: ``"nmr"`` releases visits, transitions and rewards, ``"mr"`` derives the visits, ``"auto"`` is the
+            agent's own choice.
+
+    Guarantee:
+        Joint DP of the agent for every user's whole trajectory, replace-one: the released reads are (ε, δ)-DP, and what
+        other users are shown is computed from them alone (billboard lemma).
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    sum: str = "auto"
+    calibration: str = "sound"
+    noise: str = "fast"
+    release: str = "auto"
+
+    def __post_init__(self) -> None:
+        budget = Budget(self.epsilon, self.delta)
+        object.__setattr__(self, "epsilon", budget.epsilon)
+        object.__setattr__(self, "delta", budget.delta)
+        for name, known in (("calibration", CALIBRATIONS), ("noise", _NOISES), ("release", RELEASES)):
+            if getattr(self, name) not in known:
+                raise UnknownName(name, getattr(self, name), known)
+        if self.noise == "secure":
+            raise InvalidInput(
+                "noise='secure' is not built yet; noise='fast' is for simulation only, never for release"
+            )
+
+    @property
+    def budget(self) -> Budget:
+        """What is asked for."""
+        return Budget(self.epsilon, self.delta)

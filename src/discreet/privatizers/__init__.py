@@ -5,26 +5,56 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from discreet.errors import InvalidInput
-from discreet.privacy import NonPrivate
+from discreet.privacy import Central, NonPrivate
 from discreet.privatizers.base import Collector, Encoder, PrivateCounts, Privatizer, Shuffler
+from discreet.privatizers.central import CentralPrivatizer
 from discreet.privatizers.nonprivate import NonPrivatePrivatizer
+from discreet.privatizers.projection import project
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from discreet.mdp import Spec
     from discreet.privacy import TrustModel
 
-__all__ = ["Collector", "Encoder", "NonPrivatePrivatizer", "PrivateCounts", "Privatizer", "Shuffler", "make"]
+__all__ = [
+    "CentralPrivatizer",
+    "Collector",
+    "Encoder",
+    "NonPrivatePrivatizer",
+    "PrivateCounts",
+    "Privatizer",
+    "Shuffler",
+    "make",
+    "project",
+]
 
 
-def make(spec: Spec, privacy: TrustModel, *, capacity: int, stationary: bool) -> NonPrivatePrivatizer:
+def make(
+    spec: Spec,
+    privacy: TrustModel,
+    *,
+    capacity: int,
+    horizon: int,
+    stationary: bool,
+    failure: float = 0.05,
+    rng: np.random.Generator,
+) -> CentralPrivatizer | NonPrivatePrivatizer:
     """Returns the privatizer of a trust model.
 
     Args:
         spec: The environment's public sizes.
         privacy: The trust model.
         capacity: Number of users at most.
+        horizon: Number of batches at most.
         stationary: Whether counts are pooled over the steps.
+        failure: Probability with which the error bound of the counts may fail.
+        rng: Where the server's noise comes from.
     """
     if isinstance(privacy, NonPrivate):
         return NonPrivatePrivatizer(spec, capacity=capacity, stationary=stationary, guarantee=privacy.guarantee)
-    raise InvalidInput(f"privacy must be a trust model (NonPrivate), got {type(privacy).__name__}")
+    if isinstance(privacy, Central):
+        return CentralPrivatizer(
+            spec, privacy, capacity=capacity, horizon=horizon, stationary=stationary, failure=failure, rng=rng
+        )
+    raise InvalidInput(f"privacy must be a trust model such as Central(…), got {type(privacy).__name__}")

@@ -53,10 +53,12 @@ class Shuffler(Generic[R, B]):
 
     Attributes:
         reports: The reports in transit. The server never looks at them.
+        uncollected: How many people played in a last batch that cannot be completed; nothing of theirs is kept.
     """
 
     def __init__(self) -> None:
         self.reports: list[R] = []
+        self.uncollected = 0
 
     def __call__(self, reports: Sequence[R], rng: np.random.Generator) -> B:
         """Returns what the server receives of ``reports``."""

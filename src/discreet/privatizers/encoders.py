@@ -27,12 +27,13 @@ class RawEncoder:
     layout: Layout
 
     def encode(self, trajectory: Trajectory, rng: np.random.Generator | None = None) -> RawReport:
-        """Returns 1 for each n_h(s,a) and m_h(s,a,s') visited, and the reward for r_h(s,a): 3H coordinates."""
+        """Returns 1 for each n_h(s,a) and m_h(s,a,s') visited and the reward for r_h(s,a), H coordinates a family."""
         layout, spec = self.layout, self.layout.spec
         trajectory.check(spec)
         h = np.zeros(spec.horizon, dtype=np.int64) if layout.stationary else np.arange(spec.horizon)
         cell = (h * spec.states + trajectory.states[:-1]) * spec.actions + trajectory.actions
-        transition = layout.cells + cell * spec.states + trajectory.states[1:]
-        reward = layout.cells * (spec.states + 1) + cell
-        ones = np.ones(spec.horizon)
-        return RawReport(np.concatenate([cell, transition, reward]), np.concatenate([ones, ones, trajectory.rewards]))
+        m, r = layout.starts
+        indices = [cell, m + cell * spec.states + trajectory.states[1:], r + cell]
+        values = [np.ones(spec.horizon), np.ones(spec.horizon), trajectory.rewards]
+        first = 0 if layout.visits else 1
+        return RawReport(np.concatenate(indices[first:]), np.concatenate(values[first:]))

@@ -16,15 +16,22 @@ __all__ = ["Layout"]
 
 @dataclass(frozen=True)
 class Layout:
-    """The coordinates of visits n, transitions m and reward sums r, one behind the other.
+    """The coordinates of visits n (if released), transitions m and reward sums r, one behind the other.
 
     Attributes:
         spec: The environment's public sizes.
         stationary: Whether one set of counters serves all steps (else there is one for each).
+        visits: Whether the visits have counters of their own; else they are sums of transitions.
     """
 
     spec: Spec
     stationary: bool
+    visits: bool = True
+
+    @property
+    def families(self) -> int:
+        """How many families of counters there are: (n, m, r) or (m, r)."""
+        return 3 if self.visits else 2
 
     @property
     def steps(self) -> int:
@@ -37,17 +44,22 @@ class Layout:
         return self.steps * self.spec.states * self.spec.actions
 
     @property
+    def starts(self) -> tuple[int, int]:
+        """Where the transitions and the rewards begin; the visits, if any, begin at 0."""
+        transitions = self.cells if self.visits else 0
+        return transitions, transitions + self.cells * self.spec.states
+
+    @property
     def size(self) -> int:
         """Length of the vector."""
-        return self.cells * (self.spec.states + 2)
+        return self.starts[1] + self.cells
 
     def split(
         self, vector: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Returns views on n (steps, S, A), m (steps, S, A, S) and r (steps, S, A)."""
-        S, A, n = self.spec.states, self.spec.actions, self.cells
-        return (
-            vector[:n].reshape(self.steps, S, A),
-            vector[n : n * (S + 1)].reshape(self.steps, S, A, S),
-            vector[n * (S + 1) :].reshape(self.steps, S, A),
-        )
+        """Returns n (steps, S, A), m (steps, S, A, S) and r (steps, S, A): views, except for derived visits."""
+        S, A = self.spec.states, self.spec.actions
+        m, r = self.starts
+        transitions = vector[m:r].reshape(self.steps, S, A, S)
+        visits = vector[:m].reshape(self.steps, S, A) if self.visits else transitions.sum(axis=3)
+        return visits, transitions, vector[r:].reshape(self.steps, S, A)

@@ -29,7 +29,7 @@ class NonPrivatePrivatizer:
         self.layout = Layout(spec, stationary)
         self.encoder = RawEncoder(self.layout)
         self.shuffler = Collector()
-        self.sum = ExactSum(self.layout.size, capacity)
+        self.sum = ExactSum(self.layout.size, capacity=capacity)
 
     @property
     def count(self) -> int:
@@ -44,4 +44,4 @@ class NonPrivatePrivatizer:
 
     def counts(self) -> PrivateCounts:
         """Returns the exact counts."""
-        return PrivateCounts(*self.layout.split(self.sum.read()))
+        return PrivateCounts(*self.layout.split(self.sum.total.copy()))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import copy
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.errors import CapacityExceeded, InvalidPersonalData
+from discreet.errors import CapacityExceeded, NotReadable
+from discreet.privacy import accounting
+from discreet.sums.base import check_users
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,35 +23,62 @@ class ExactSum:
     Args:
         size: Number of coordinates.
         capacity: Number of users at most.
+        horizon: Number of reads at most; as many as users by default.
 
     Guarantee:
         None: whatever is read is raw.
     """
 
-    def __init__(self, size: int, capacity: int) -> None:
+    name = "exact"
+    std = 0.0
+    worst_std = 0.0
+
+    def __init__(self, size: int, *, capacity: int, horizon: int | None = None) -> None:
         self.size = size
         self.capacity = capacity
+        self.horizon = capacity if horizon is None else horizon
         self.count = 0
         self.total: NDArray[np.float64] = np.zeros(size)
 
-    def add(self, indices: NDArray[np.int64], values: NDArray[np.float64]) -> None:
-        """Adds one row a user: ``values[i, j]`` to coordinate ``indices[i, j]``, (users, n) both.
+    @property
+    def readable(self) -> bool:
+        """Whether anybody has been added."""
+        return self.count > 0
 
-        Nothing changes if an error is raised.
-        """
+    @property
+    def event(self) -> accounting.DpEvent:
+        """Raw data is released."""
+        return accounting.non_private()
+
+    def error_bound(self, beta: float) -> float:
+        """Returns 0: there is no noise."""
+        return 0.0
+
+    def add(self, indices: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+        """Adds one row a user: ``values[i, j]`` to ``indices[i, j]``; nothing changes if an error is raised."""
+        from discreet.sums import _kernels
+
+        indices, values = check_users(indices, values, self.size)
         if self.count + len(indices) > self.capacity:
             raise CapacityExceeded(
-                f"this sum was built for {self.capacity} users: {self.count} are in it, {len(indices)} more were given"
+                f"this sum holds {self.capacity} users: {self.count} are in it, got {len(indices)} more"
             )
-        if indices.shape != values.shape:
-            raise InvalidPersonalData(f"indices {indices.shape} and values {values.shape} must have one shape")
-        if indices.size and (indices.min() < 0 or indices.max() >= self.size):
-            raise InvalidPersonalData(f"indices must lie in [0, {self.size})")
-        if not np.isfinite(values).all():
-            raise InvalidPersonalData("values must be finite")
-        np.add.at(self.total, indices, values)  # one after the other, so that a compiled loop gives the same bits
+        _kernels.add_users(self.total, indices, values)
         self.count += len(indices)
 
     def read(self) -> NDArray[np.float64]:
         """Returns the sum, (size,)."""
+        if not self.readable:
+            raise NotReadable("this sum cannot be read: nobody has been added")
         return self.total.copy()
+
+    def state(self) -> dict[str, Any]:
+        """Returns all that is needed to go on exactly. It is raw personal data."""
+        return copy.deepcopy(vars(self))
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> ExactSum:
+        """Returns the sum that `state` describes."""
+        found = cls(state["size"], capacity=state["capacity"], horizon=state["horizon"])
+        vars(found).update(copy.deepcopy(state))
+        return found

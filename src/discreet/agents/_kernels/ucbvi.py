@@ -1,4 +1,4 @@
-"""Optimistic value iteration with a Bernstein bonus: lines 4 to 14 of DP-UCBVI's Algorithm 1."""
+"""Optimistic value iteration with a Bernstein bonus: lines 4 to 15 of DP-UCBVI's Algorithm 1."""
 
 import math
 
@@ -30,16 +30,13 @@ def plan(parameters, counts, planned):
                 q = float(cap)
                 if n > 0.0:
                     mean = 0.0
-                    square = 0.0
                     correction = 0.0
                     for s_ in range(S):
                         m = M[t, s, a, s_]
                         if m == 0.0:
                             continue
                         p = m / n  # eq. (1)
-                        v = V[h + 1, s_]
-                        mean += p * v
-                        square += p * v * v
+                        mean += p * V[h + 1, s_]
                         if parameters[CORRECTION] > 0.0 and h + 1 < H:
                             n_ = 0.0
                             for a_ in range(A):
@@ -48,9 +45,11 @@ def plan(parameters, counts, planned):
                             if n_ > 0.0:
                                 bound = min(parameters[FIRST] / n_ + parameters[SECOND] / (n_ * n_), bound)
                             correction += p * bound
-                    variance = max(square - mean * mean, 0.0)
+                    variance = 0.0  # in a second pass: E[V²] − E[V]² would make a bonus of rounding errors
+                    for s_ in range(S):
+                        variance += M[t, s, a, s_] / n * (V[h + 1, s_] - mean) ** 2
                     reward = min(max(R[t, s, a] / n, 0.0), 1.0)  # eq. (1)
-                    bonus = (  # line 7
+                    bonus = (  # line 8
                         parameters[VARIANCE]
                         * math.sqrt((variance + parameters[REWARD_VARIANCE] * reward * (1.0 - reward)) * iota / n)
                         + parameters[REWARD] * math.sqrt(2.0 * iota / n)
@@ -58,9 +57,9 @@ def plan(parameters, counts, planned):
                         + parameters[CORRECTION] * math.sqrt(iota * correction / n)
                     )
                     q = min(q, reward + mean + bonus)
-                q = min(q, Q[h, s, a])  # line 8
+                q = min(q, Q[h, s, a])  # line 9
                 Q[h, s, a] = q
-                if q > best:  # lines 11, 12; the first of equal actions
+                if q > best:  # lines 12, 13; the first of equal actions
                     best = q
                     policy[h, s] = a
             V[h, s] = best

@@ -1,0 +1,135 @@
+"""From an attacker's scores to a lower bound on ε that holds with 99.9 % confidence.
+
+A mechanism is (ε, δ)-DP only if P₁(score > τ) ≤ e^ε·P₀(score > τ) + δ for every threshold τ and for both orders of
+the two neighbours. So ε ≥ ln((P₁ − δ)/P₀). Both probabilities are estimated from independent runs; Clopper and
+Pearson's exact confidence limits, one below P₁ and one above P₀, make a bound of it.
+
+A pilot sample picks the thresholds that look best; they are then tried on fresh runs, with the confidence shared
+among all that are tried (Bonferroni).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from discreet.errors import check_fraction, check_integer
+from discreet.noise import seed_sequence
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from discreet.audit.targets import Target
+    from discreet.noise import Seed
+    from discreet.privacy import Guarantee
+
+__all__ = ["Finding", "audit", "lower_bound"]
+
+_PILOT_THRESHOLDS = 60
+_TRIED = 6
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What an attack found.
+
+    Attributes:
+        target: What was attacked.
+        claim: What is claimed for it.
+        lower_bound: With ``confidence``, the true ε at the claimed δ is at least this.
+        attack: The attack that proved it.
+        runs: Independent runs of each of the two neighbours.
+        confidence: Of the bound.
+    """
+
+    target: str
+    claim: Guarantee
+    lower_bound: float
+    attack: str
+    runs: int
+    confidence: float
+
+    @property
+    def violated(self) -> bool:
+        """Whether the claim is false, with ``confidence``."""
+        return self.lower_bound > self.claim.epsilon
+
+
+def _interval(hits: int, n: int, alpha: float) -> tuple[float, float]:
+    """Returns Clopper and Pearson's limits: the probability lies below one, or above the other, with alpha each."""
+    from scipy.stats import beta
+
+    low = float(beta.ppf(alpha, hits, n - hits + 1)) if hits else 0.0
+    high = float(beta.ppf(1 - alpha, hits + 1, n - hits)) if hits < n else 1.0
+    return low, high
+
+
+def _bound(hits: int, false: int, n: int, delta: float, alpha: float) -> float:
+    """Returns the ε that ``hits`` of n against ``false`` of n prove, failing with probability alpha."""
+    p1, p0 = _interval(hits, n, alpha / 2)[0], _interval(false, n, alpha / 2)[1]
+    return math.log((p1 - delta) / p0) if p1 > delta else 0.0
+
+
+def _sides(scores: tuple[NDArray[np.float64], NDArray[np.float64]], sign: int) -> tuple[NDArray[np.float64], ...]:
+    """Returns (alternative, null) such that large scores speak for the alternative."""
+    zero, one = scores
+    return (one, zero) if sign > 0 else (-zero, -one)
+
+
+def lower_bound(
+    pilot: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]],
+    fresh: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]],
+    delta: float,
+    confidence: float = 0.999,
+) -> tuple[float, str]:
+    """Returns the best proven lower bound on ε (at least 0), and the attack that gave it.
+
+    Args:
+        pilot: For each attack its scores on independent runs of neighbour 0 and of neighbour 1, to choose thresholds
+            by.
+        fresh: The same attacks on fresh runs, to prove the bound by.
+        delta: The claimed δ.
+        confidence: Of the bound.
+    """
+    alpha = 1 - confidence
+    candidates: list[tuple[float, str, int, float]] = []
+    for attack, scores in pilot.items():
+        for sign in (1, -1):
+            one, zero = _sides(scores, sign)
+            quantiles = np.concatenate([1 - np.geomspace(1e-4, 0.5, _PILOT_THRESHOLDS), [0.6, 0.75, 0.9]])
+            for threshold in np.unique(np.quantile(np.concatenate([one, zero]), quantiles)):
+                hits, false = int((one > threshold).sum()), int((zero > threshold).sum())
+                candidates.append((_bound(hits, false, len(one), delta, alpha / _TRIED), attack, sign, threshold))
+    candidates.sort(key=lambda candidate: -candidate[0])
+    best, best_attack = 0.0, "none"
+    tried = candidates[:_TRIED]
+    for _, attack, sign, threshold in tried:
+        one, zero = _sides(fresh[attack], sign)
+        hits, false = int((one > threshold).sum()), int((zero > threshold).sum())
+        found = _bound(hits, false, len(one), delta, alpha / len(tried))
+        if found > best:
+            best, best_attack = found, attack
+    return best, best_attack
+
+
+def audit(target: Target, *, runs: int = 200_000, seed: Seed = None, confidence: float = 0.999) -> Finding:
+    """Attacks a target and returns what was found.
+
+    Args:
+        target: What to attack.
+        runs: Fresh runs of each neighbour; a quarter as many more choose the thresholds.
+        seed: Of the runs.
+        confidence: Of the lower bound.
+    """
+    n = check_integer("runs", runs, least=100)
+    check_fraction("confidence", confidence)
+    streams = [np.random.default_rng(child) for child in seed_sequence(seed).spawn(4)]
+    samples = []
+    for size, rngs in ((max(n // 4, 50), streams[:2]), (n, streams[2:])):
+        worlds = [target.scores(world, size, rng) for world, rng in enumerate(rngs)]
+        samples.append({attack: (worlds[0][attack], worlds[1][attack]) for attack in worlds[0]})
+    bound, attack = lower_bound(samples[0], samples[1], target.claim.delta, confidence)
+    return Finding(target.name, target.claim, bound, attack, n, confidence)

@@ -1,0 +1,193 @@
+"""What can be attacked: sums and privatizers, on their worst neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from discreet.errors import InvalidInput, UnknownName
+from discreet.mdp import Spec, Trajectory
+from discreet.noise.streams import Role, seed_sequence
+from discreet.noise.streams import stream as rng_stream
+from discreet.privacy import Budget, Central, Guarantee, Sensitivity, accounting
+from discreet.privatizers import CentralPrivatizer
+from discreet.sums import CENTRAL, PrivateSum, calibrated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+__all__ = ["TARGETS", "SumTarget", "Target", "central", "named", "single", "stream"]
+
+#: What `discreet audit` knows.
+TARGETS: tuple[str, ...] = ("laplace", "gaussian", *CENTRAL, "central")
+
+_READS_EACH = 3  # a release is read again and again: noise that is drawn anew would average out
+_TIMED_RUNS = 1000  # runs that are watched one by one
+
+
+class Target(Protocol):
+    """Something with a claim, that can be run on either of two neighbouring inputs."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def claim(self) -> Guarantee:
+        """What is claimed for it."""
+
+    def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
+        """Runs the mechanism independently on neighbour 0 or 1; returns each attack's scores."""
+
+
+@dataclass(frozen=True)
+class SumTarget:
+    """A private sum under attack: one user a batch, the first of whom is replaced.
+
+    The attacker sees every read, several times over, and whether the sum could be read. They know everything but
+    whose data it was, and compute the exact likelihood ratio that the claimed mechanism would have.
+
+    Attributes:
+        name: What it is called.
+        claim: What is claimed.
+        make: Called with a number of copies and a generator; returns a sum of that many independent copies.
+        zero: The first user's contribution in world 0, (size,).
+        one: The same in world 1.
+        digits: To how many decimals scores are rounded. The last bits of a sum of floating-point numbers betray its
+            terms: with 17 decimals the attack breaks fast noise, which is for simulation only, whatever its scale.
+    """
+
+    name: str
+    claim: Guarantee
+    make: Callable[[int, np.random.Generator], PrivateSum]
+    zero: NDArray[np.float64]
+    one: NDArray[np.float64]
+    digits: int = 9
+
+    def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
+        """Attacks ``runs`` copies at once by the likelihood ratio, and some one by one by their timing."""
+        timed = min(runs, _TIMED_RUNS)
+        timing = [self._observe(self.make(1, rng), world)[1] for _ in range(timed)]
+        return {"likelihood ratio": self._likelihood_ratio(world, runs, rng), "timing": np.array(timing)}
+
+    def _observe(self, sum_: PrivateSum, world: int) -> tuple[NDArray[np.float64], float]:
+        """Feeds one user a batch; returns the reads, (reads, size), and how often the sum could not be read."""
+        vector = np.tile(self.one if world else self.zero, sum_.size // len(self.zero))
+        coordinates = np.arange(sum_.size)[None]
+        reads, refused = np.zeros((sum_.horizon, sum_.size)), 0.0
+        for t in range(sum_.horizon):
+            sum_.add(coordinates, (vector if t == 0 else np.zeros_like(vector))[None])
+            if sum_.readable:
+                reads[t] = np.mean([sum_.read() for _ in range(_READS_EACH)], axis=0)
+            else:
+                refused += 1.0
+        return reads, refused
+
+    def _likelihood_ratio(self, world: int, runs: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Returns ln f₁ − ln f₀ of each run's reads, for the noise that the sum says it has."""
+        found = []
+        width = len(self.zero)
+        for start in range(0, runs, 20_000):
+            copies = min(20_000, runs - start)
+            sum_ = self.make(copies, rng)
+            reads, _ = self._observe(sum_, world)
+            solve = np.linalg.inv(sum_.factorisation.matrix())  # the reads are prefix sums plus B z
+            logs = []
+            for vector in (self.zero, self.one):
+                z = solve @ (reads - np.tile(vector, copies)) / sum_.scale
+                logs.append(-np.abs(z) if sum_.distribution == "laplace" else -(z**2) / 2)
+            ratio = (logs[1] - logs[0]).sum(axis=0).reshape(copies, width).sum(axis=1)
+            found.append(ratio)
+        return np.round(np.concatenate(found), self.digits)
+
+
+def stream(name: str, budget: Budget, reads: int = 7) -> SumTarget:
+    """Returns a stream of counts kept by a central sum, sensitivity 1, read after every user."""
+    unit = Sensitivity(1.0, 1.0)
+
+    def make(copies: int, rng: np.random.Generator) -> PrivateSum:
+        return calibrated(name, copies, capacity=reads, horizon=reads, sensitivity=unit, budget=budget, rng=rng)
+
+    return SumTarget(name, _claim(make, budget.delta), make, np.zeros(1), np.ones(1))
+
+
+def single(budget: Budget) -> SumTarget:
+    """Returns one release of one number: Laplace noise for δ = 0, else Gaussian."""
+    target = stream("batch", budget, reads=1)
+    return SumTarget("gaussian" if budget.delta > 0 else "laplace", target.claim, target.make, target.zero, target.one)
+
+
+def central(privacy: Central, *, steps: int = 1, reads: int = 2, stationary: bool = False) -> SumTarget:
+    """Returns the central privatizer in a world of two states and two actions.
+
+    The replaced user stays in one state with one action and gets every reward, before and after, but never in the
+    same cell: this attains the sensitivities.
+    """
+    spec = Spec(2, 2, steps)
+    privatizer = CentralPrivatizer(
+        spec,
+        privacy,
+        capacity=reads,
+        horizon=reads,
+        stationary=stationary,
+        rng=rng_stream(seed_sequence(0), Role.NOISE),
+    )
+    vectors = []
+    for corner in (0, 1):
+        constant = np.full(steps + 1, corner)
+        report = privatizer.encoder.encode(Trajectory(constant, constant[:-1], np.ones(steps)))
+        vector = np.zeros(privatizer.layout.size)
+        np.add.at(vector, report.indices, report.values)
+        vectors.append(vector)
+    built = privatizer.sum
+
+    def make(copies: int, rng: np.random.Generator) -> PrivateSum:
+        return PrivateSum(
+            built.factorisation,
+            built.size * copies,
+            capacity=reads,
+            scale=built.scale,
+            sensitivity=built.sensitivity,
+            rng=rng,
+        )
+
+    return SumTarget("central", privatizer.guarantee, make, vectors[0], vectors[1])
+
+
+def _claim(make: Callable[[int, np.random.Generator], PrivateSum], delta: float) -> Guarantee:
+    event = make(1, np.random.default_rng(0)).event
+    return Guarantee("joint", accounting.epsilon(event, delta), delta, events=event)
+
+
+def named(
+    name: str,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    sum: str = "auto",  # noqa: A002
+    calibration: str = "sound",
+    release: str = "auto",
+    stationary: bool = False,
+    reads: int | None = None,
+    steps: int = 1,
+) -> SumTarget:
+    """Returns one of `TARGETS` by name."""
+    if name not in TARGETS:
+        raise UnknownName("target", name, TARGETS)
+    if name == "central":
+        privacy = Central(epsilon, delta, sum=sum, calibration=calibration, release=release)
+        return central(privacy, steps=steps, reads=reads or 2, stationary=stationary)
+    given = {"sum": sum != "auto", "calibration": calibration != "sound", "release": release != "auto"}
+    for option, value in {**given, "stationary": stationary, "steps": steps != 1}.items():
+        if value:
+            raise InvalidInput(f"--{option} is for the target central, got target {name}")
+    if name == "gaussian" and delta == 0:
+        raise InvalidInput(f"Gaussian noise needs delta > 0, got delta={delta}")
+    if name == "laplace" and delta > 0:
+        raise InvalidInput(f"the target laplace is for pure privacy, got delta={delta}")
+    budget = Budget(epsilon, delta)
+    return single(budget) if name in ("laplace", "gaussian") else stream(name, budget, reads or 7)

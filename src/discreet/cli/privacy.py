@@ -1,0 +1,118 @@
+"""The commands about privacy: what is promised, and whether it can be broken."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from discreet.cli import parse
+from discreet.errors import InvalidInput
+
+__all__ = ["audit", "budget"]
+
+
+def _asked(function: Any) -> Any:
+    """The options that say what is asked for."""
+    for option in (
+        click.option("--epsilon", "-e", type=float, default=1.0, show_default=True, help="The budget's ε."),
+        click.option("--delta", "-d", type=float, default=0.0, show_default=True, help="The budget's δ."),
+        click.option("--calibration", default="sound", show_default=True, help="sound, or paper: the printed noise."),
+        click.option("--release", default="auto", show_default=True, help="nmr, mr (visits are derived) or auto."),
+        click.option("--stationary", is_flag=True, help="Pool the counts over the steps of an episode."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else."),
+    ):
+        function = option(function)
+    return function
+
+
+@click.command()
+@click.argument("env", required=False)
+@click.option("--states", type=int, help="Number of states, instead of ENV.")
+@click.option("--actions", type=int, help="Number of actions, instead of ENV.")
+@click.option("--horizon", type=int, help="Steps an episode, instead of ENV.")
+@click.option("--sum", "sum_", default="auto", show_default=True, help="The private sum.")
+@click.option("--episodes", "-K", type=int, default=50_000, show_default=True, help="People, one episode each.")
+@click.option("--update-every", type=parse.UPDATE_EVERY, default=1, show_default=True, help="People between reads.")
+@click.option("--failure", type=float, default=0.05, show_default=True, help="Failure probability of E.")
+@_asked
+def budget(
+    env: str | None,
+    states: int | None,
+    actions: int | None,
+    horizon: int | None,
+    sum_: str,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Show what a central budget promises and how much noise it takes, for every private sum and the paper's.
+
+    ENV is name[:key=value,…]; or give --states, --actions and --horizon.
+    """
+    from discreet import envs
+    from discreet.experiments.budget import BudgetReport
+    from discreet.mdp import Spec
+
+    sizes = (states, actions, horizon)
+    if env is None:
+        if None in sizes:
+            raise InvalidInput("give an environment, or --states, --actions and --horizon")
+        spec, title = Spec(states, actions, horizon), "sizes"  # type: ignore[arg-type]
+    else:
+        if sizes != (None, None, None):
+            raise InvalidInput(f"give either an environment ({env}) or --states, --actions and --horizon")
+        name, parameters = parse.environment(env)
+        spec, title = envs.make(name, **parameters).spec, env
+    report = BudgetReport.make(title, spec, sum=sum_, **options)
+    click.echo(json.dumps(report.to_dict()) if as_json else report.to_text())
+
+
+@click.command()
+@click.argument("target")
+@click.option("--sum", "sum_", default="auto", show_default=True, help="Which sum, for the target central.")
+@click.option("--reads", type=int, help="Reads of the stream.  [default: 7; 2 for central]")
+@click.option("--steps", type=int, default=1, show_default=True, help="Steps an episode, for the target central.")
+@click.option("--runs", type=int, default=200_000, show_default=True, help="Runs of each of the two neighbours.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the runs.")
+@_asked
+def audit(
+    target: str,
+    sum_: str,
+    reads: int | None,
+    steps: int,
+    runs: int,
+    seed: int,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Attack a mechanism, and print what is proven to leak beside what is claimed.
+
+    TARGET is laplace or gaussian (a single number), tree, smooth-tree, factored or batch (a stream of counts), or
+    central (the counts of a tiny world). Exits with 1 if the claim is broken.
+    """
+    from discreet.audit import audit as attack
+    from discreet.audit.targets import named
+
+    found = attack(named(target, sum=sum_, reads=reads, steps=steps, **options), runs=runs, seed=seed)
+    if as_json:
+        document = {
+            "target": found.target,
+            "claim": found.claim.to_dict(),
+            "lower_bound": found.lower_bound,
+            "attack": found.attack,
+            "runs": found.runs,
+            "confidence": found.confidence,
+            "violated": found.violated,
+        }
+        click.echo(json.dumps(document))
+    else:
+        click.echo(f"target       {found.target}")
+        click.echo(f"claimed      ε = {found.claim.epsilon:.4f} at δ = {found.claim.delta:g}")
+        click.echo(
+            f"leaks        ε ≥ {found.lower_bound:.4f}, with {found.confidence:.1%} confidence, by {found.attack} "
+            f"over {found.runs:,} runs of each neighbour"
+        )
+        click.echo("verdict      " + ("THE CLAIM IS BROKEN" if found.violated else "the claim stands"))
+    if found.violated:
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,48 @@
+"""How much one person can change what is released, under the replace-one relation.
+
+Two inputs are neighbours if one user's whole trajectory is replaced by another. What follows is for the tabular
+statistics: visits n_h(s,a), transitions m_h(s,a,s') and reward sums r_h(s,a), rewards in [0, 1].
+
+*Per step.* At each step h the old trajectory is in one cell of a family and the new one in one, perhaps another. So
+at most one cell goes down by at most 1 and one goes up by at most 1 (for r: by the rewards). If they are the same
+cell, its change is at most 1. Over H steps that is at most 2H cells by 1 each: L1 = 2H, L2 = √(2H).
+
+*Pooled over h.* The old trajectory adds H visits in all to the family, the new one too: L1 ≤ 2H. The squares are
+largest if each stays in one cell for the whole episode, one going down by H and the other up by H: L2 = √(2H²) =
+√2·H. (2H unit changes have the same L1 and a far smaller L2; taking them for the worst case would understate the
+loss.)
+
+*Several families* lie in different coordinates of one vector: L1 adds up, L2² adds up.
+
+Trajectories that never share a cell attain all of these at once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from discreet.errors import check_integer
+
+__all__ = ["Sensitivity", "tabular"]
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The largest change of a user's vector, in L1 and in L2 norm."""
+
+    l1: float
+    l2: float
+
+
+def tabular(horizon: int, families: int = 1, *, stationary: bool = False) -> Sensitivity:
+    """Returns the sensitivity of ``families`` of n, m and r together, for all steps.
+
+    Args:
+        horizon: Steps an episode H.
+        families: How many of the three families are released: (m, r) is 2, (n, m, r) is 3.
+        stationary: Whether they are pooled over the steps.
+    """
+    H, f = check_integer("horizon", horizon), check_integer("families", families)
+    squares = 2 * H * H if stationary else 2 * H
+    return Sensitivity(l1=2.0 * H * f, l2=math.sqrt(squares * f))

@@ -1,0 +1,147 @@
+"""Central privacy: the server is trusted with raw reports; what it releases is private."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from discreet.errors import InvalidInput, check_fraction, check_integer
+from discreet.privacy import Batch, Guarantee, RawBatch, Sensitivity, accounting
+from discreet.privacy.sensitivity import tabular
+from discreet.privatizers.base import Collector, PrivateCounts
+from discreet.privatizers.encoders import RawEncoder
+from discreet.privatizers.layout import Layout
+from discreet.sums import CENTRAL, PrivateSum, calibrated, factorisation, worst_std
+
+if TYPE_CHECKING:
+    from discreet.mdp import Spec
+    from discreet.privacy import Central
+
+__all__ = ["CentralPrivatizer", "choose_sum", "paper_scale"]
+
+
+def choose_sum(privacy: Central, horizon: int, sensitivity: Sensitivity) -> str:
+    """Returns the sum that ``privacy`` names; for ``"auto"`` the one with the least noise in its worst read."""
+    if privacy.sum != "auto":
+        return privacy.sum
+    if privacy.calibration == "paper":
+        return "tree"
+    proven = [name for name in CENTRAL if privacy.delta > 0 or name != "factored"]
+    return min(proven, key=lambda name: (worst_std(name, horizon, sensitivity, privacy.budget), CENTRAL.index(name)))
+
+
+def paper_scale(epsilon: float, steps: int, reads: int) -> float:
+    """Returns the printed Laplace scale a node, 3H·log₂K/ε (the paper's log taken as log₂).
+
+    References:
+        Qiao and Wang (2023), Section 5.1 (1) and (3); Vietri et al. (2020), Section 4.
+    """
+    if reads < 2:
+        raise InvalidInput(f"calibration='paper' divides by log K and needs at least 2 reads, got {reads}")
+    return 3 * steps * math.log2(reads) / epsilon
+
+
+class CentralPrivatizer:
+    """Sums raw reports and releases the sums with noise.
+
+    Args:
+        spec: The environment's public sizes.
+        privacy: What is asked for.
+        capacity: Number of users at most.
+        horizon: Number of reads, that is of batches, at most.
+        stationary: Whether counts are pooled over the steps.
+        failure: Probability with which `counts().error` may fail.
+        rng: Where the noise comes from.
+
+    Guarantee:
+        ``guarantee``: joint DP for one user's whole trajectory, replace-one, computed from the sum's event. The reads
+        are DP as a function of all users, adaptively: the sensitivity bound holds for every history, a batch's policy
+        is fixed before it, and reads before a batch do not depend on it. What each user is shown is a function of the
+        reads and their own data, so the billboard lemma gives joint DP.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        privacy: Central,
+        *,
+        capacity: int,
+        horizon: int,
+        stationary: bool,
+        failure: float = 0.05,
+        rng: np.random.Generator,
+    ) -> None:
+        check_integer("horizon", horizon)
+        self.privacy = privacy
+        self.failure = check_fraction("failure", failure)
+        self.layout = Layout(spec, stationary, visits=privacy.release != "mr")
+        sensitivity = tabular(spec.horizon, self.layout.families, stationary=stationary)
+        name = choose_sum(privacy, horizon, sensitivity)
+        if privacy.calibration == "paper":
+            self.sum = self._printed(name, capacity, horizon, sensitivity, rng)
+        else:
+            self.sum = calibrated(
+                name,
+                self.layout.size,
+                capacity=capacity,
+                horizon=horizon,
+                sensitivity=sensitivity,
+                budget=privacy.budget,
+                rng=rng,
+            )
+        self.encoder = RawEncoder(self.layout)
+        self.shuffler = Collector()
+
+    def _printed(
+        self, name: str, capacity: int, horizon: int, sensitivity: Sensitivity, rng: np.random.Generator
+    ) -> PrivateSum:
+        """The paper's noise, with the event that it really has."""
+        if name != "tree" or not self.layout.visits:
+            asked = f"sum={name!r}, release={self.privacy.release!r}"
+            raise InvalidInput(
+                f"calibration='paper' is printed for the central Laplace sum='tree' with release='nmr', got {asked}"
+            )
+        return PrivateSum(
+            factorisation("tree", horizon, 0.0),
+            self.layout.size,
+            capacity=capacity,
+            scale=paper_scale(self.privacy.epsilon, self.layout.spec.horizon, horizon),
+            sensitivity=sensitivity,
+            rng=rng,
+        )
+
+    @cached_property
+    def error(self) -> float:
+        """With probability 1 − failure no count is ever further from the truth than this."""
+        return self.sum.error_bound(self.failure, groups=self._groups)
+
+    @property
+    def _groups(self) -> tuple[tuple[int, int], ...]:
+        """What the error bound covers: every released coordinate, and derived visits (sums of S transitions)."""
+        single = ((self.layout.size, 1),)
+        return single if self.layout.visits else (*single, (self.layout.cells, self.layout.spec.states))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is proven for the reads of this privatizer."""
+        delta = self.privacy.delta if self.sum.distribution == "gaussian" else 0.0
+        return Guarantee("joint", accounting.epsilon(self.sum.event, delta), delta, noise="fast", events=self.sum.event)
+
+    @property
+    def count(self) -> int:
+        """Number of users collected."""
+        return self.sum.count
+
+    def collect(self, batch: Batch) -> None:
+        """Adds a batch to the sums; nothing changes if an error is raised."""
+        if not isinstance(batch, RawBatch):
+            raise TypeError(f"expected a RawBatch, got {type(batch).__name__}")
+        self.sum.add(batch.indices, batch.values)
+
+    def counts(self) -> PrivateCounts:
+        """Ends the batch and returns what is released; zeros before anybody has been collected."""
+        vector = self.sum.read() if self.sum.readable else np.zeros(self.layout.size)
+        return PrivateCounts(*self.layout.split(vector), self.error)

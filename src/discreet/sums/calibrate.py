@@ -1,0 +1,76 @@
+"""How much noise a budget needs: neither less nor more."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from discreet.errors import InvalidInput, UnknownName, check_integer
+from discreet.privacy import accounting
+from discreet.sums.base import PrivateSum
+from discreet.sums.factorisation import KINDS
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from discreet.noise.fast import Distribution
+    from discreet.privacy import Budget, Sensitivity
+    from discreet.sums.factorisation import Factorisation
+
+__all__ = ["CENTRAL", "calibrated", "factorisation", "noise_scale", "worst_std"]
+
+#: The central sums.
+CENTRAL: tuple[str, ...] = tuple(KINDS)
+
+
+def factorisation(name: str, horizon: int, delta: float) -> Factorisation:
+    """Returns the factorisation of a central sum, with Laplace noise for δ = 0 and Gaussian noise for δ > 0.
+
+    Raises:
+        ValueError: If the name is unknown, or the sum has no noise that is proven for this δ.
+    """
+    if name not in KINDS:
+        raise UnknownName("sum", name, (*KINDS, "auto"))
+    kind = KINDS[name]
+    distribution: Distribution = "gaussian" if delta > 0 else "laplace"
+    if distribution not in kind.distributions:
+        others = ", ".join(other for other in KINDS if other != name)
+        raise InvalidInput(
+            f"sum='{name}' has Gaussian noise only and needs delta > 0, got delta={delta!r}; try {others}"
+        )
+    return kind(check_integer("horizon", horizon), distribution)
+
+
+def noise_scale(shape: Factorisation, sensitivity: Sensitivity, budget: Budget) -> float:
+    """Returns the smallest scale whose proven ε is at most the budget's.
+
+    Laplace: pure composition over the entries, b = k·c·Δ₁/ε. Gaussian: exactly μ-GDP with μ = c·√k·Δ₂/σ.
+    """
+    weight, entries = shape.entries
+    if shape.distribution == "gaussian":
+        mu = accounting.gaussian_mu(budget.epsilon, budget.delta)
+        return weight * math.sqrt(entries) * sensitivity.l2 / mu
+    return weight * entries * sensitivity.l1 / budget.epsilon * (1 + 1e-12)
+
+
+def calibrated(
+    name: str,
+    size: int,
+    *,
+    capacity: int,
+    horizon: int,
+    sensitivity: Sensitivity,
+    budget: Budget,
+    rng: np.random.Generator,
+) -> PrivateSum:
+    """Returns a private sum whose proven ε is the budget's, to within rounding and never above it."""
+    shape = factorisation(name, horizon, budget.delta)
+    scale = noise_scale(shape, sensitivity, budget)
+    return PrivateSum(shape, size, capacity=capacity, scale=scale, sensitivity=sensitivity, rng=rng)
+
+
+def worst_std(name: str, horizon: int, sensitivity: Sensitivity, budget: Budget) -> float:
+    """Returns the largest standard deviation of the noise in any read of a calibrated sum."""
+    shape = factorisation(name, horizon, budget.delta)
+    unit = noise_scale(shape, sensitivity, budget) * (1 if shape.distribution == "gaussian" else math.sqrt(2))
+    return unit * math.sqrt(shape.worst_variance)
