@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 import discreet
 
 CODE = """if True:
@@ -23,6 +25,7 @@ def copy(tmp_path):
     return tmp_path / "discreet"
 
 
+@pytest.mark.slow
 def test_a_changed_file_invalidates_its_own_cache_only(python, tmp_path):
     """A planner is passed to the block as a pointer: a stale machine code of it must never be called."""
     package = copy(tmp_path)
@@ -41,6 +44,7 @@ def test_a_changed_file_invalidates_its_own_cache_only(python, tmp_path):
     assert other != first
 
 
+@pytest.mark.slow
 def test_no_writable_cache_directory_is_no_obstacle(python, tmp_path):
     """A path below a file can never become a directory, for any user."""
     copy(tmp_path)

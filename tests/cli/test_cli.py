@@ -136,11 +136,81 @@ def test_what_cannot_be_written_is_one_line_and_exit_code_1(discreet_, tmp_path)
     assert err.count("\n") == 1
 
 
+def test_budget_prints_the_promised_numbers(discreet_):
+    """Must show: RiverSwim-6, H = 20, ε = 1, per step, n, m and r."""
+    code, out, _ = discreet_("budget", "riverswim", "--json")
+    assert code == 0
+    pure = json.loads(out)
+    assert pure["chosen"] == "smooth-tree"
+    assert pure["sums"]["smooth-tree"]["std_worst_read"] <= 3_840
+    assert pure["sums"]["tree"]["std_worst_read"] == pytest.approx(10_520, rel=1e-3)
+    assert pure["sums"]["paper"]["epsilon"] > 1.9
+    _, out, _ = discreet_("budget", "riverswim", "--delta", "1e-6", "--json")
+    gaussian = json.loads(out)
+    assert gaussian["sums"]["factored"]["std_worst_read"] <= 214
+    assert gaussian["sums"]["tree"]["std_worst_read"] == pytest.approx(717, abs=1)
+    for row in (*pure["sums"].values(), *gaussian["sums"].values()):
+        assert row["relation"] == "replace-one"
+        assert row["error_bound"] > row["std_worst_read"]
+        assert "DpEvent" in row["events"]
+
+
+def test_budget_for_people(discreet_):
+    code, out, _ = discreet_("budget", "--states", "3", "--actions", "2", "--horizon", "4", "-d", "1e-6", "-K", "100")
+    assert code == 0
+    for piece in (
+        "joint DP",
+        "replace-one",
+        "simulation only",
+        "* factored",
+        "paper",
+        "error bound E",
+        "GaussianDpEvent",
+    ):
+        assert piece in out
+
+
+def test_audit_prints_claim_and_bound_side_by_side(discreet_):
+    code, out, _ = discreet_("audit", "laplace", "--runs", "50000")
+    assert code == 0
+    assert "claimed      ε = 1.0000" in out
+    assert "the claim stands" in out
+    code, out, _ = discreet_("audit", "central", "--calibration", "paper", "--runs", "50000", "--json")
+    document = json.loads(out)
+    assert document["lower_bound"] > 1.0  # the paper's claim for this noise is ε = 1
+    assert document["claim"]["epsilon"] == pytest.approx(4.0)
+    assert not document["violated"]
+
+
+def test_a_broken_claim_exits_with_1(discreet_, monkeypatch):
+    from discreet.audit import targets
+
+    honest = targets.single(discreet.Budget(1.0))
+
+    def make(copies, rng):
+        sum_ = honest.make(copies, rng)
+        sum_.scale /= 2
+        return sum_
+
+    broken = targets.SumTarget("broken", honest.claim, make, honest.zero, honest.one)
+    monkeypatch.setattr(targets, "named", lambda *_, **__: broken)
+    code, out, _ = discreet_("audit", "laplace", "--runs", "50000")
+    assert code == 1
+    assert "BROKEN" in out
+
+
 def test_list_names_everything(discreet_):
     code, out, _ = discreet_("list")
     assert code == 0
-    for name in (*discreet.envs.NAMES, *discreet.agents.NAMES, *discreet.agents.PRESETS, "NonPrivate"):
-        assert f"  {name}" in out
+    for name in (
+        *discreet.envs.NAMES,
+        *discreet.agents.NAMES,
+        *discreet.agents.PRESETS,
+        "NonPrivate",
+        "Central",
+        *discreet.sums.CENTRAL,
+    ):
+        assert f" {name}" in out
 
 
 def test_version_and_help(discreet_):

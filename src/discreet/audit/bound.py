@@ -10,6 +10,7 @@ among all that are tried (Bonferroni).
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -73,10 +74,11 @@ def _bound(hits: int, false: int, n: int, delta: float, alpha: float) -> float:
     return math.log((p1 - delta) / p0) if p1 > delta else 0.0
 
 
-def _sides(scores: tuple[NDArray[np.float64], NDArray[np.float64]], sign: int) -> tuple[NDArray[np.float64], ...]:
-    """Returns (alternative, null) such that large scores speak for the alternative."""
-    zero, one = scores
-    return (one, zero) if sign > 0 else (-zero, -one)
+def _sides(
+    scores: tuple[NDArray[np.float64], NDArray[np.float64]], sign: int, order: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns (alternative, null): large scores, or small ones, may speak for either neighbour."""
+    return sign * scores[order], sign * scores[1 - order]
 
 
 def lower_bound(
@@ -95,19 +97,21 @@ def lower_bound(
         confidence: Of the bound.
     """
     alpha = 1 - confidence
-    candidates: list[tuple[float, str, int, float]] = []
+    candidates: list[tuple[float, str, int, int, float]] = []
     for attack, scores in pilot.items():
-        for sign in (1, -1):
-            one, zero = _sides(scores, sign)
+        for sign, order in itertools.product((1, -1), (0, 1)):
+            one, zero = _sides(scores, sign, order)
             quantiles = np.concatenate([1 - np.geomspace(1e-4, 0.5, _PILOT_THRESHOLDS), [0.6, 0.75, 0.9]])
             for threshold in np.unique(np.quantile(np.concatenate([one, zero]), quantiles)):
                 hits, false = int((one > threshold).sum()), int((zero > threshold).sum())
-                candidates.append((_bound(hits, false, len(one), delta, alpha / _TRIED), attack, sign, threshold))
+                candidates.append(
+                    (_bound(hits, false, len(one), delta, alpha / _TRIED), attack, sign, order, threshold)
+                )
     candidates.sort(key=lambda candidate: -candidate[0])
     best, best_attack = 0.0, "none"
     tried = candidates[:_TRIED]
-    for _, attack, sign, threshold in tried:
-        one, zero = _sides(fresh[attack], sign)
+    for _, attack, sign, order, threshold in tried:
+        one, zero = _sides(fresh[attack], sign, order)
         hits, false = int((one > threshold).sum()), int((zero > threshold).sum())
         found = _bound(hits, false, len(one), delta, alpha / len(tried))
         if found > best:

@@ -1,0 +1,211 @@
+"""The auditor finds planted bugs, and nothing where there is nothing to find."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import discreet as dc
+from discreet import audit
+from discreet.audit import SumTarget
+from discreet.audit.bound import lower_bound
+from discreet.audit.targets import named
+from discreet.mdp import Spec, Trajectory
+from discreet.noise import fast
+from discreet.privacy import Budget, Guarantee, Sensitivity, accounting
+from discreet.privacy.sensitivity import tabular
+from discreet.privatizers.encoders import RawEncoder
+from discreet.privatizers.layout import Layout
+from discreet.sums import CENTRAL, PrivateSum, calibrated, factorisation
+
+ONE = Sensitivity(1.0, 1.0)
+SHAPES = [(name, delta) for name in CENTRAL for delta in (0.0, 1e-3) if (name, delta) != ("factored", 0.0)]
+
+
+# nothing to find
+
+
+@pytest.mark.parametrize(("name", "delta"), SHAPES)
+def test_no_bound_exceeds_the_claim_of_a_sum(name, delta):
+    for epsilon in (0.5, 2.0):
+        finding = audit.audit(audit.stream(name, Budget(epsilon, delta)), runs=60_000, seed=1)
+        assert not finding.violated
+        assert finding.lower_bound > 0.5 * epsilon  # and the attack is a good one
+
+
+@pytest.mark.parametrize("stationary", [False, True])
+@pytest.mark.parametrize("release", ["nmr", "mr"])
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+def test_no_bound_exceeds_the_claim_of_the_central_privatizer(delta, release, stationary):
+    target = audit.central(dc.Central(1.0, delta, release=release), steps=2, stationary=stationary)
+    finding = audit.audit(target, runs=40_000, seed=1)
+    assert not finding.violated
+    assert finding.lower_bound > 0.25
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+def test_single_numbers_reach_most_of_their_claim(delta):
+    """Must show: at least 80 % of the claim for Laplace at ε = 1, and Gaussian at ε = 1, δ = 1e-3."""
+    finding = audit.audit(audit.single(Budget(1.0, delta)), runs=2_000_000, seed=0)
+    assert 0.8 <= finding.lower_bound <= finding.claim.epsilon
+
+
+def test_bounds_are_valid_even_at_the_edge():
+    """300 audits of a mechanism whose ε is exactly known, at 90 % confidence: at most a tenth may exceed it."""
+    rng, exceeded = np.random.default_rng(0), 0
+    for _ in range(300):
+        samples = []
+        for n in (400, 1600):
+            bits = [rng.random(n) < p for p in (1 / (1 + math.e), math.e / (1 + math.e))]  # randomised response, ε = 1
+            samples.append({"bit": (bits[0].astype(float), bits[1].astype(float))})
+        exceeded += lower_bound(samples[0], samples[1], 0.0, confidence=0.9)[0] > 1.0
+    assert exceeded <= 30
+
+
+# planted bugs
+
+
+def claimed(event, delta=0.0):
+    return Guarantee("joint", accounting.epsilon(event, delta), delta, events=event)
+
+
+def caught(target, runs=60_000):
+    finding = audit.audit(target, runs=runs, seed=2)
+    assert finding.violated, finding
+    return finding
+
+
+@pytest.mark.parametrize("name", ["tree", "smooth-tree", "batch"])
+def test_halved_noise_is_caught(name):
+    honest = audit.stream(name, Budget(1.0), reads=3)
+
+    def make(copies, rng):
+        sum_ = honest.make(copies, rng)
+        sum_.scale /= 2
+        return sum_
+
+    caught(SumTarget(name, honest.claim, make, honest.zero, honest.one))
+
+
+def test_halved_gaussian_noise_is_caught():
+    honest = audit.stream("factored", Budget(1.0, 1e-3))
+
+    def make(copies, rng):
+        sum_ = honest.make(copies, rng)
+        sum_.scale /= 2
+        return sum_
+
+    caught(SumTarget("factored", honest.claim, make, honest.zero, honest.one))
+
+
+def counted_as(sensitivity, *, budget, steps, stationary=False):
+    """A privatizer's counts in a tiny world, calibrated with a sensitivity that somebody got wrong."""
+    layout = Layout(Spec(2, 2, steps), stationary)
+    vectors = []
+    for corner in (0, 1):
+        constant = np.full(steps + 1, corner)
+        report = RawEncoder(layout).encode(Trajectory(constant, constant[:-1], np.ones(steps)))
+        vector = np.zeros(layout.size)
+        np.add.at(vector, report.indices, report.values)
+        vectors.append(vector)
+
+    def make(copies, rng):
+        return calibrated(
+            "batch", layout.size * copies, capacity=1, horizon=1, sensitivity=sensitivity, budget=budget, rng=rng
+        )
+
+    event = make(1, np.random.default_rng(0)).event
+    return SumTarget("counts", claimed(event, budget.delta), make, *vectors)
+
+
+def test_the_papers_sensitivity_is_caught():
+    """Correction 1: H instead of 2H."""
+    wrong = Sensitivity(tabular(1, 3).l1 / 2, tabular(1, 3).l2 / 2)
+    caught(counted_as(wrong, budget=Budget(1.0), steps=1))
+
+
+def test_pooled_shifts_accounted_as_unit_shifts_are_caught():
+    wrong = tabular(4, 3, stationary=False)
+    caught(counted_as(wrong, budget=Budget(1.0, 1e-3), steps=4, stationary=True))
+    right = tabular(4, 3, stationary=True)
+    assert not audit.audit(
+        counted_as(right, budget=Budget(1.0, 1e-3), steps=4, stationary=True), runs=60_000, seed=2
+    ).violated
+
+
+def test_a_forgotten_family_is_caught():
+    wrong = tabular(1, 2)
+    caught(counted_as(wrong, budget=Budget(1.0), steps=1), runs=400_000)
+
+
+class Redraws(PrivateSum):
+    """Draws new noise whenever somebody reads."""
+
+    def read(self):
+        z = np.empty(self.size)
+        fast.fill(self._rng, self.distribution, self.scale, z)
+        self._open = False
+        self._noise_state["reads"] = max(self.reads, 1)
+        return self.total + z
+
+
+def test_noise_drawn_anew_is_caught():
+    def make(copies, rng):
+        return Redraws(
+            factorisation("batch", 1, 1e-3), copies, capacity=1, scale=1 / accounting.gaussian_mu(1.0, 1e-3),
+            sensitivity=ONE, rng=rng,
+        )  # fmt: skip
+
+    target = SumTarget("redraws", claimed(make(1, np.random.default_rng(0)).event, 1e-3), make, np.zeros(1), np.ones(1))
+    caught(target, runs=200_000)
+
+
+class Impatient(PrivateSum):
+    """Releases as soon as there is something to see: the usual 'replan when a count doubles'."""
+
+    @property
+    def readable(self):
+        return super().readable and self.total.max() >= 1
+
+
+def test_timing_that_depends_on_raw_counts_is_caught():
+    honest = audit.stream("tree", Budget(1.0))
+
+    def make(copies, rng):
+        sum_ = honest.make(copies, rng)
+        sum_.__class__ = Impatient
+        return sum_
+
+    target = SumTarget("impatient", honest.claim, make, honest.zero, honest.one)
+    caught(target, runs=20_000)
+    samples = []  # and by its timing alone, without a look at what is released
+    for seed in (1, 2):
+        worlds = [target.scores(world, 500, np.random.default_rng([seed, world]))["timing"] for world in (0, 1)]
+        samples.append({"timing": (worlds[0], worlds[1])})
+    assert lower_bound(samples[0], samples[1], 0.0)[0] > honest.claim.epsilon
+
+
+def test_fast_noise_is_broken_by_its_last_bits():
+    """Why fast noise is for simulation only: rounding betrays what was added, whatever the scale."""
+    honest = audit.single(Budget(1.0))
+    target = SumTarget(honest.name, honest.claim, honest.make, honest.zero, honest.one, digits=17)
+    caught(target, runs=400_000)
+
+
+# by name
+
+
+def test_targets_by_name():
+    for name in audit.TARGETS:
+        delta = 1e-3 if name in ("gaussian", "factored") else 0.0
+        assert named(name, epsilon=1.0, delta=delta).name == name
+    for options, message in (
+        ({"name": "tre"}, "did you mean 'tree'"),
+        ({"name": "laplace", "delta": 0.1}, "delta=0.1"),
+        ({"name": "gaussian"}, "delta=0"),
+        ({"name": "tree", "sum": "tree"}, "--sum is for the target central"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            named(**{"epsilon": 1.0, **options})

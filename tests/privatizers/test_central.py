@@ -1,0 +1,125 @@
+"""The central privatizer: what it releases, promises and refuses."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import discreet as dc
+from discreet import privatizers
+from discreet.privacy import accounting
+from discreet.privacy.sensitivity import tabular
+from discreet.privatizers.central import choose_sum
+from tests.conftest import random_mdp
+
+RIVERSWIM = dc.envs.riverswim().spec
+
+
+def build(privacy, spec=RIVERSWIM, *, capacity=50, horizon=None, stationary=False, seed=0):
+    return privatizers.make(
+        spec,
+        privacy,
+        capacity=capacity,
+        horizon=horizon or capacity,
+        stationary=stationary,
+        rng=np.random.default_rng(seed),
+    )
+
+
+@pytest.mark.parametrize("release", ["nmr", "mr"])
+@pytest.mark.parametrize("stationary", [True, False])
+def test_counts_are_the_truth_within_their_error(rng, stationary, release):
+    mdp = random_mdp(rng, 3, 2, 4)
+    exact = privatizers.make(mdp.spec, dc.NonPrivate(), capacity=50, horizon=5, stationary=stationary, rng=rng)
+    private = build(dc.Central(1.0, 1e-6, release=release), mdp.spec, horizon=5, stationary=stationary)
+    assert not private.counts().visits.any()
+    for _ in range(5):
+        trajectories = [mdp.sample(mdp.optimal_policy, rng) for _ in range(10)]
+        for privatizer in (exact, private):
+            reports = [privatizer.encoder.encode(t, rng) for t in trajectories]
+            privatizer.collect(privatizer.shuffler(reports, rng))
+        truth, released = exact.counts(), private.counts()
+        for field in ("visits", "transitions", "rewards"):
+            difference = getattr(released, field) - getattr(truth, field)
+            assert np.abs(difference).max() <= released.error
+            assert difference.std() > 0
+        if release == "mr":
+            np.testing.assert_allclose(released.visits, released.transitions.sum(axis=3))
+        np.testing.assert_array_equal(private.counts().visits, released.visits)  # reading again changes nothing
+    assert private.count == 50
+
+
+def test_guarantees_are_computed_from_what_was_built():
+    """Would catch a guarantee copied from the budget: halving the noise must double it."""
+    privatizer = build(dc.Central(1.0))
+    assert privatizer.guarantee.epsilon == pytest.approx(1.0, abs=1e-9)
+    privatizer.sum.scale /= 2
+    assert privatizer.guarantee.epsilon == pytest.approx(2.0, abs=1e-9)
+    assert privatizer.guarantee.notion == "joint"
+    assert privatizer.guarantee.protects == "trajectory"
+    assert accounting.epsilon(privatizer.guarantee.events, 0.0) == privatizer.guarantee.epsilon
+
+
+def test_the_papers_noise_shows_its_real_epsilon():
+    """Must show: more than 1.9 for a requested 1.0 with the central Laplace tree at K = 50,000."""
+    privatizer = build(dc.Central(1.0, sum="tree", calibration="paper"), capacity=50_000)
+    levels, H = 16, 20
+    assert privatizer.sum.scale == pytest.approx(3 * H * math.log2(50_000))
+    assert privatizer.guarantee.epsilon == pytest.approx(2 * levels / math.log2(50_000))
+    assert privatizer.guarantee.epsilon > 1.9
+    assert privatizer.guarantee.delta == 0
+    assert build(dc.Central(1.0, calibration="paper")).sum.name == "tree"
+
+
+@pytest.mark.parametrize("options", [{"sum": "factored", "delta": 1e-6}, {"sum": "smooth-tree"}, {"release": "mr"}])
+def test_paper_exists_only_where_it_is_printed(options):
+    with pytest.raises(ValueError, match="calibration='paper' is printed for"):
+        build(dc.Central(1.0, calibration="paper", **options))
+    with pytest.raises(ValueError, match="at least 2 reads"):
+        build(dc.Central(1.0, calibration="paper"), capacity=1)
+
+
+def test_auto_takes_the_least_noise():
+    sensitivity = tabular(20, 3)
+    assert choose_sum(dc.Central(1.0), 50_000, sensitivity) == "smooth-tree"
+    assert choose_sum(dc.Central(1.0, 1e-6), 50_000, sensitivity) == "factored"
+    for delta in (0.0, 1e-6):
+        for reads in (1, 2, 3, 10, 1000):
+            auto = build(dc.Central(1.0, delta), capacity=reads).sum.worst_std
+            for name in dc.sums.CENTRAL:
+                if delta > 0 or name != "factored":
+                    assert auto <= build(dc.Central(1.0, delta, sum=name), capacity=reads).sum.worst_std * (1 + 1e-9)
+
+
+def test_derived_visits_have_a_larger_error_of_their_own():
+    """About √S larger for the visits, while every count has less noise because less is released."""
+    nmr, mr = (build(dc.Central(1.0, 1e-6, sum="factored", release=r), capacity=1000) for r in ("nmr", "mr"))
+    assert mr.sum.worst_std == pytest.approx(nmr.sum.worst_std * math.sqrt(2 / 3), rel=1e-6)
+    assert 1.5 < mr.error / mr.sum.error_bound(0.05) < math.sqrt(6)
+
+
+def test_one_user_too_many_changes_nothing(rng):
+    mdp = dc.envs.riverswim()
+    privatizer = build(dc.Central(1.0), capacity=2)
+    reports = [privatizer.encoder.encode(mdp.sample(mdp.optimal_policy, rng), rng) for _ in range(3)]
+    privatizer.collect(privatizer.shuffler(reports[:2], rng))
+    released = privatizer.counts().visits
+    with pytest.raises(ValueError, match="2 users"):
+        privatizer.collect(privatizer.shuffler(reports[2:], rng))
+    np.testing.assert_array_equal(privatizer.counts().visits, released)
+    with pytest.raises(TypeError, match="RawBatch"):
+        privatizer.collect(reports[0])
+
+
+def test_another_seed_is_other_noise_and_the_same_is_the_same(rng):
+    mdp = dc.envs.riverswim()
+    report = build(dc.Central(1.0)).encoder.encode(mdp.sample(mdp.optimal_policy, rng), rng)
+    reads = []
+    for seed in (0, 0, 1):
+        privatizer = build(dc.Central(1.0), seed=seed)
+        privatizer.collect(privatizer.shuffler([report], rng))
+        reads.append(privatizer.counts().visits)
+    np.testing.assert_array_equal(reads[0], reads[1])
+    assert not np.array_equal(reads[0], reads[2])

@@ -1,0 +1,94 @@
+"""The factorisations: B and C are what the calibration assumes, by listing them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from discreet.errors import CapacityExceeded
+from discreet.privacy import Sensitivity
+from discreet.privacy.budget import Budget
+from discreet.privacy.sensitivity import tabular
+from discreet.sums import CENTRAL, factorisation, worst_std
+
+SHAPES = [(name, delta) for name in CENTRAL for delta in (0.0, 1e-6) if (name, delta) != ("factored", 0.0)]
+
+
+@pytest.mark.parametrize(("name", "delta"), SHAPES)
+@pytest.mark.parametrize("T", [1, 2, 3, 7, 8, 30, 64, 100])
+def test_columns_and_rows(name, delta, T):
+    """The largest column of C = B⁻¹A is exactly what is accounted; the rows of B are the reads' noise."""
+    shape = factorisation(name, T, delta)
+    B = shape.matrix()
+    assert np.array_equal(B, np.tril(B))
+    np.testing.assert_array_equal(np.diag(B), np.diag(B)[0] * np.ones(T))
+    C = np.linalg.inv(B) @ np.tril(np.ones((T, T)))
+    weight, entries = shape.entries
+    assert np.sqrt((C**2).sum(axis=0)).max() == pytest.approx(weight * math.sqrt(entries), rel=1e-9)
+    if delta == 0:
+        assert np.abs(C).sum(axis=0).max() == pytest.approx(weight * entries, rel=1e-9)
+    variances = (B**2).sum(axis=1)
+    np.testing.assert_allclose([shape.variance(t + 1) for t in range(T)], variances, rtol=1e-9)
+    values, counts = shape.spectrum()
+    assert counts.sum() == T
+    if not (name == "batch" and T > 50):  # there variances are rounded up
+        np.testing.assert_allclose(np.sort(np.repeat(values, counts.astype(int))), np.sort(variances), rtol=1e-9)
+    assert shape.worst_variance == pytest.approx(variances.max())
+
+
+@pytest.mark.parametrize(("name", "delta"), SHAPES)
+@pytest.mark.parametrize("T", [1000, 50_000, 2**20])
+def test_spectra_of_long_streams_bound_every_read(rng, name, delta, T):
+    shape = factorisation(name, T, delta)
+    values, counts = shape.spectrum()
+    assert counts.sum() == T
+    assert (counts > 0).all()
+    reads = rng.integers(1, T + 1, size=200)
+    assert max(shape.variance(int(t)) for t in reads) <= values.max() * (1 + 1e-12)
+    sampled = np.mean([shape.variance(int(t)) for t in rng.integers(1, T + 1, size=3000)])
+    assert sampled <= (values * counts).sum() / T * 1.05
+
+
+def test_worst_noise_over_50_000_reads():
+    """Must show: a single count of sensitivity 1."""
+    one, T = Sensitivity(1.0, 1.0), 50_000
+    assert worst_std("tree", T, one, Budget(1.0)) == pytest.approx(87.636, abs=0.01)
+    assert worst_std("smooth-tree", T, one, Budget(1.0)) <= 32
+    sigma = worst_std("batch", 1, one, Budget(1.0, 1e-6))
+    assert worst_std("tree", T, one, Budget(1.0, 1e-6)) / sigma == pytest.approx(15.492, abs=0.01)
+    assert worst_std("factored", T, one, Budget(1.0, 1e-6)) / sigma <= 4.6
+
+
+def test_worst_noise_on_riverswim():
+    """Must show: RiverSwim-6, H = 20, ε = 1, per step, n, m and r."""
+    sensitivity, T = tabular(20, 3), 50_000
+    assert worst_std("factored", T, sensitivity, Budget(1.0, 1e-6)) <= 214
+    assert worst_std("tree", T, sensitivity, Budget(1.0, 1e-6)) == pytest.approx(717, abs=1)
+    assert worst_std("tree", T, sensitivity, Budget(1.0)) == pytest.approx(10_520, rel=1e-3)
+    assert worst_std("smooth-tree", T, sensitivity, Budget(1.0)) <= 3_840
+
+
+def test_smooth_trees_are_tuned_to_their_noise():
+    laplace, gaussian = factorisation("smooth-tree", 50_000, 0.0), factorisation("smooth-tree", 50_000, 1e-6)
+    assert (laplace.zeros, laplace.ones) == (4, 31)
+    for shape, cost in ((laplace, lambda z, w: z * z * w), (gaussian, lambda z, w: z * w)):
+        best = min(
+            cost(z, w) for z in range(1, 30) for w in range(1, 60) if math.comb(z + w, z) >= 50_001 and z + w <= 63
+        )
+        assert cost(shape.zeros, shape.ones) == best
+
+
+def test_factored_sums_end_where_their_table_ends():
+    with pytest.raises(CapacityExceeded, match="16777216 reads, got horizon=16777217"):
+        factorisation("factored", 2**24 + 1, 1e-6)
+
+
+def test_unknown_and_unproven_sums_are_named():
+    with pytest.raises(ValueError, match="did you mean 'factored'"):
+        factorisation("fctored", 5, 1e-6)
+    with pytest.raises(ValueError, match="needs delta > 0, got delta=0"):
+        factorisation("factored", 5, 0.0)
+    with pytest.raises(ValueError, match="horizon=0"):
+        factorisation("tree", 0, 0.0)

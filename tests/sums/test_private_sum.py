@@ -1,0 +1,228 @@
+"""What every private sum keeps: its noise, its privacy event, its capacity, its state."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from discreet.errors import CapacityExceeded, DiscreetError, NotReadable
+from discreet.privacy import Budget, Sensitivity, accounting
+from discreet.sums import CENTRAL, PrivateSum, calibrated
+
+SHAPES = [(name, delta) for name in CENTRAL for delta in (0.0, 1e-6) if (name, delta) != ("factored", 0.0)]
+T = 13
+UNIT = Sensitivity(1.0, 1.0)
+
+
+def build(name, delta, *, size=1, horizon=T, capacity=None, epsilon=1.0, seed=0, sensitivity=UNIT):
+    return calibrated(
+        name,
+        size,
+        capacity=capacity or horizon,
+        horizon=horizon,
+        sensitivity=sensitivity,
+        budget=Budget(epsilon, delta),
+        rng=np.random.default_rng(seed),
+    )
+
+
+def noise(sum_):
+    """The noise of all reads, (reads, size): nobody contributes anything."""
+    nothing = np.zeros((1, 1), dtype=np.int64), np.zeros((1, 1))
+    found = []
+    for _ in range(sum_.horizon):
+        sum_.add(*nothing)
+        found.append(sum_.read())
+    return np.array(found)
+
+
+@pytest.mark.parametrize(("name", "delta"), SHAPES)
+def test_reads_are_the_sum_plus_noise(rng, name, delta):
+    """The same seed without users gives the noise; the rest is the exact prefix sum."""
+    users = rng.integers(0, 5, size=(T, 1)), rng.random((T, 1))
+    sum_, total = build(name, delta, size=5, seed=3), np.zeros(5)
+    expected = noise(build(name, delta, size=5, seed=3))
+    for t in range(T):
+        sum_.add(users[0][t : t + 1], users[1][t : t + 1])
+        total[users[0][t, 0]] += users[1][t, 0]
+        np.testing.assert_allclose(sum_.read(), total + expected[t], atol=1e-9)
+
+
+@pytest.mark.parametrize(("name", "delta"), SHAPES)
+def test_noise_has_its_formulas_variance_and_covariance(name, delta):
+    """With power: the same test rejects 0.8 and 1.25 times the scale."""
+    n = 60_000
+    sum_ = build(name, delta, size=n)
+    got = noise(sum_)
+    B = sum_.factorisation.matrix() * sum_.fresh_std
+    expected = B @ B.T
+    kurtosis = 6.0 if delta == 0 else 3.0
+
+    def worst(scale):
+        """The largest deviation of any variance or covariance, in its standard errors."""
+        claimed = expected * scale**2
+        error = np.sqrt((kurtosis * np.outer(np.diag(claimed), np.diag(claimed)) + claimed**2) / n)
+        return np.abs((got @ got.T / n - claimed) / error).max()
+
+    assert worst(1.0) < 5.5
+    assert worst(0.8) > 5.5
+    assert worst(1.25) > 5.5
+    stds = got.std(axis=1)
+    assert sum_.std == pytest.approx(math.sqrt(expected[-1, -1]))
+    assert stds[-1] == pytest.approx(sum_.std, rel=0.05)
+    assert sum_.worst_std == pytest.approx(math.sqrt(np.diag(expected).max()))
+    assert abs(got.mean(axis=1) / stds).max() < 5.5 / math.sqrt(n)
+
+
+@pytest.mark.parametrize(("name", "delta"), SHAPES)
+def test_every_noise_is_drawn_exactly_once(name, delta, monkeypatch):
+    """One fresh draw a read, none for reading again; and B⁻¹ takes the reads apart into just those draws."""
+    from discreet.noise import fast
+
+    drawn, real = [], fast.fill
+
+    def fill(rng, distribution, scale, out):
+        real(rng, distribution, scale, out)
+        drawn.append(out.copy())
+
+    monkeypatch.setattr(fast, "fill", fill)
+    sum_ = build(name, delta, size=3)
+    reads = []
+    for _ in range(T):
+        sum_.add(np.zeros((1, 1), dtype=np.int64), np.zeros((1, 1)))
+        first = sum_.read()
+        for _ in range(3):
+            np.testing.assert_array_equal(sum_.read(), first)
+        reads.append(first)
+    assert len(drawn) == T
+    np.testing.assert_allclose(np.linalg.solve(sum_.factorisation.matrix(), reads), drawn, atol=1e-8)
+
+
+@pytest.mark.parametrize(("name", "delta"), SHAPES)
+def test_error_bound_holds_and_is_not_loose(name, delta):
+    """10,000 streams of 20 counts, 30 reads: it fails no more often than it may, and is within 1.5 of the quantile."""
+    beta, size, streams = 0.05, 20, 10_000
+    bound = build(name, delta, size=size, horizon=30).error_bound(beta)
+    largest = np.abs(noise(build(name, delta, size=size * streams, horizon=30))).max(axis=0)
+    largest = largest.reshape(streams, size).max(axis=1)
+    assert (largest > bound).mean() <= beta + 4 * math.sqrt(beta / streams)
+    assert bound <= 1.5 * np.quantile(largest, 1 - beta)
+
+
+def test_error_bound_of_sums_of_coordinates():
+    """Derived visits: bounds for sums of 6 counts are about √6 larger, and hold."""
+    single = build("tree", 1e-6, size=60)
+    wide = single.error_bound(0.05, groups=((10, 6),))
+    assert wide == pytest.approx(math.sqrt(6) * single.error_bound(0.05, groups=((10, 1),)), rel=1e-6)
+    for delta in (0.0, 1e-6):
+        bound = build("tree", delta, size=60).error_bound(0.05, groups=((10, 6),))
+        got = noise(build("tree", delta, size=60 * 4000)).reshape(T, 4000, 10, 6).sum(axis=3)
+        assert (np.abs(got).max(axis=(0, 2)) > bound).mean() <= 0.05 + 4 * math.sqrt(0.05 / 4000)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-9, 1e-6, 1e-3])
+@pytest.mark.parametrize("epsilon", [0.1, 0.7, 1.0, 3.0, 10.0])
+@pytest.mark.parametrize("horizon", [1, 100, 50_000])
+@pytest.mark.parametrize("name", CENTRAL)
+def test_the_proven_epsilon_is_the_budgets(name, horizon, epsilon, delta):
+    """Must show: at most the budget, at least 0.99 of it."""
+    if name == "factored" and delta == 0:
+        with pytest.raises(ValueError, match="delta=0"):
+            build(name, delta, horizon=horizon)
+        return
+    for H in (1, 5, 20):
+        for stationary in (False, True):
+            from discreet.privacy.sensitivity import tabular
+
+            sensitivity = tabular(H, 3, stationary=stationary)
+            sum_ = build(name, delta, horizon=horizon, epsilon=epsilon, sensitivity=sensitivity)
+            assert 0.99 * epsilon <= accounting.epsilon(sum_.event, delta) <= epsilon
+
+
+@pytest.mark.parametrize(("name", "delta"), SHAPES)
+def test_state_goes_on_exactly(rng, name, delta):
+    one = build(name, delta, size=4)
+    for t in range(5):
+        one.add(rng.integers(0, 4, size=(1, 2)), rng.random((1, 2)))
+        if t < 4:
+            one.read()  # the fifth user waits in an open batch
+    state = pickle.loads(pickle.dumps(one.state()))
+    two = PrivateSum.from_state(state)
+    assert two.event == one.event
+    for _ in range(T - 4):
+        np.testing.assert_array_equal(one.read(), two.read())
+        assert (one.count, one.reads, one.std) == (two.count, two.reads, two.std)
+        if one.reads < T:
+            users = rng.integers(0, 4, size=(1, 2)), rng.random((1, 2))
+            one.add(*users)
+            two.add(*users)
+
+
+@pytest.mark.parametrize(("name", "delta"), SHAPES)
+def test_several_users_a_batch_and_none(name, delta):
+    sum_ = build(name, delta, size=2, horizon=3, capacity=10)
+    assert not sum_.readable
+    with pytest.raises(NotReadable, match="nobody"):
+        sum_.read()
+    sum_.add(np.zeros((0, 1), dtype=np.int64), np.zeros((0, 1)))
+    assert not sum_.readable
+    sum_.add(np.array([[0], [1], [1]]), np.ones((3, 1)))
+    assert sum_.readable
+    sum_.read()
+    assert (sum_.count, sum_.reads) == (3, 1)
+    for _ in range(2):
+        sum_.add(np.array([[0]]), np.ones((1, 1)))
+        sum_.read()
+    with pytest.raises(CapacityExceeded, match="all 3 reads"):
+        sum_.add(np.array([[0]]), np.ones((1, 1)))
+
+
+BAD = [
+    (np.array([[77]]), np.array([[1.0]])),
+    (np.array([[-77]]), np.array([[1.0]])),
+    (np.array([[0]]), np.array([[np.nan]])),
+    (np.array([[0]]), np.array([[np.inf]])),
+    (np.array([[0]]), np.array([[1.0, 77.0]])),
+    (np.array([0]), np.array([1.0])),
+    (np.array([[0.5]]), np.array([[1.0]])),
+    (np.array([[0]]), np.array([["77"]])),
+    (np.zeros((40, 1), dtype=np.int64), np.ones((40, 1))),
+]
+
+
+@given(
+    st.sampled_from(SHAPES),
+    st.lists(st.one_of(st.just("add"), st.just("read"), st.sampled_from(range(len(BAD)))), max_size=30),
+)
+@settings(max_examples=60, deadline=None)
+def test_an_error_leaves_every_byte_as_it_was(shape, actions):
+    """Property: whatever is refused changes nothing, and the message names no index or value of a person."""
+    sum_ = build(*shape, size=3, horizon=6, capacity=9)
+    for action in actions:
+        before, refused = pickle.dumps(sum_.state()), None
+        try:
+            if action == "add":
+                sum_.add(np.array([[1]]), np.array([[0.5]]))
+            elif action == "read":
+                sum_.read()
+            else:
+                sum_.add(*BAD[action])
+        except DiscreetError as error:
+            refused = str(error)
+        if refused is not None:
+            assert pickle.dumps(sum_.state()) == before
+            assert not any(secret in refused for secret in ("77", "nan", "inf"))
+        else:
+            assert action in ("add", "read"), "bad data was accepted"
+
+
+def test_a_scale_must_be_a_scale():
+    shape = build("tree", 0.0).factorisation
+    for bad in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="scale"):
+            PrivateSum(shape, 1, capacity=5, scale=bad, sensitivity=Sensitivity(1, 1), rng=np.random.default_rng(0))
