@@ -51,6 +51,7 @@ check: lint types test
 
 bench: $(VENV)/dev
 	$(BIN)/python benchmarks/episodes.py
+	$(BIN)/python benchmarks/sums.py
 
 clean:
 	rm -rf $(VENV) demo .mypy_cache .pytest_cache .ruff_cache .hypothesis

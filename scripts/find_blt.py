@@ -1,7 +1,7 @@
 """Finds the best BLT with four buffers for continual counting over n = 2^8, ..., 2^24 steps.
 
-Minimises the worst error ``||c|| ||b||`` (see ``blt.py``), reached at the last read, and writes the coefficients to
-``blt_coefficients.json``. Run as ``python find_blt.py [output]``; it takes some seconds on one core.
+Minimises the worst error ``||c|| ||b||`` (see ``discreet.sums.blt``), reached at the last read, and writes the
+coefficients that the package ships. Run as ``python scripts/find_blt.py [output]``; it takes some seconds on one core.
 
 Parametrisation. A BLT with positive weights is given just as well by the decays ``kappa_i`` of ``C`` and the decays
 ``kappa'_i`` of its inverse, which interlace: ``kappa_1 < kappa'_1 < kappa_2 < ... < kappa_d < kappa'_d``. Then no
@@ -25,9 +25,10 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from blt import column_norm, read_std
 from scipy.optimize import minimize
 from scipy.special import expit
+
+from discreet.sums.blt import column_norm, prefix_modes, read_variance
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -35,6 +36,7 @@ BUFFERS = 4
 EXPONENTS = range(8, 25)
 RESTARTS = 6
 SEED = 20240611
+TABLE = Path(__file__).parent.parent / "src" / "discreet" / "sums" / "blt_coefficients.json"
 AGREEMENT = 1e-9  # At least half of the starts must find the same error to this relative precision.
 
 
@@ -162,7 +164,8 @@ def coefficients(x: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def worst_error(theta: npt.ArrayLike, omega: npt.ArrayLike, n: int) -> float:
     """Error of the last of ``n`` reads, in units of sigma, for coefficients as they are stored."""
-    return column_norm(theta, omega, n) * float(read_std(theta, omega, n))
+    rows = tuple(np.asarray(theta, dtype=float).tolist()), tuple(np.asarray(omega, dtype=float).tolist())
+    return column_norm(*rows, n) * float(np.sqrt(read_variance(*prefix_modes(*rows), np.array([n]))[0]))
 
 
 def square_root_error(n: int) -> float:
@@ -203,4 +206,4 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("blt_coefficients.json"))
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else TABLE)

@@ -73,16 +73,18 @@ def budget(
 @click.option("--sum", "sum_", default="auto", show_default=True, help="Which sum, for the target central.")
 @click.option("--reads", type=int, help="Reads of the stream.  [default: 7; 2 for central]")
 @click.option("--steps", type=int, default=1, show_default=True, help="Steps an episode, for the target central.")
-@click.option("--runs", type=int, default=200_000, show_default=True, help="Runs of each of the two neighbours.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the runs.")
+@click.option(
+    "--runs", type=int, help="Runs of each of the two neighbours.  [default: 4,000,000 for one number, else 200,000]"
+)
+@click.option("--seed", type=int, help="Of the runs.  [default: the operating system's entropy]")
 @_asked
 def audit(
     target: str,
     sum_: str,
     reads: int | None,
     steps: int,
-    runs: int,
-    seed: int,
+    runs: int | None,
+    seed: int | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -94,7 +96,10 @@ def audit(
     from discreet.audit import audit as attack
     from discreet.audit.targets import named
 
-    found = attack(named(target, sum=sum_, reads=reads, steps=steps, **options), runs=runs, seed=seed)
+    attacked = named(target, sum=sum_, reads=reads, steps=steps, **options)
+    if runs is None:
+        runs = 4_000_000 if target in ("laplace", "gaussian") else 200_000
+    found = attack(attacked, runs=runs, seed=seed)
     if as_json:
         document = {
             "target": found.target,
