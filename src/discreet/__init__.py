@@ -39,6 +39,7 @@ _NAMES = {
     "Budget": "privacy",
     "Central": "privacy",
     "Guarantee": "privacy",
+    "Local": "privacy",
     "NonPrivate": "privacy",
     "TabularMDP": "mdp",
     "Trajectory": "mdp",
@@ -49,6 +50,7 @@ __all__ = [
     "Budget",
     "Central",
     "Guarantee",
+    "Local",
     "NonPrivate",
     "TabularMDP",
     "Trajectory",
@@ -71,7 +73,7 @@ if TYPE_CHECKING:
     from discreet import agents, audit, envs, errors, experiments, mdp, noise, privacy, privatizers, sums, testing
     from discreet.experiments import simulate
     from discreet.mdp import TabularMDP, Trajectory
-    from discreet.privacy import Budget, Central, Guarantee, NonPrivate
+    from discreet.privacy import Budget, Central, Guarantee, Local, NonPrivate
 
 
 def __getattr__(name: str) -> Any:

@@ -3,9 +3,18 @@
 from discreet.privacy.budget import Budget
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.messages import Batch, RawBatch, RawReport, Report
+from discreet.privacy.messages import (
+    Batch,
+    NoisyBatch,
+    NoisyReport,
+    RawBatch,
+    RawReport,
+    Report,
+    SampledBatch,
+    SampledReport,
+)
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.trust import Central, NonPrivate, TrustModel
+from discreet.privacy.trust import Central, Local, NonPrivate, TrustModel
 
 __all__ = [
     "Batch",
@@ -13,10 +22,15 @@ __all__ = [
     "Central",
     "Guarantee",
     "Ledger",
+    "Local",
+    "NoisyBatch",
+    "NoisyReport",
     "NonPrivate",
     "RawBatch",
     "RawReport",
     "Report",
+    "SampledBatch",
+    "SampledReport",
     "Sensitivity",
     "TrustModel",
 ]

@@ -12,6 +12,8 @@ Corollaries 1 and 2). Never the textbook formula, never Rényi.
 *Laplace.* With noise multiplier s it is exactly (1/s, 0)-DP, whatever the shape of the change within its L1 norm;
 pure ε add up.
 
+*Randomised response*, and with it any purely private mechanism (`pure`): its ε.
+
 *Both.* The pure part loses at most its ε on every output, so the Gaussian part's (ε, δ) grows by just that.
 
 All three hold for adaptively chosen mechanisms whose parameters depend on earlier outputs, which is what makes them
@@ -35,6 +37,7 @@ __all__ = [
     "laplace",
     "losses",
     "non_private",
+    "pure",
 ]
 
 DpEvent = Any  # dp_accounting.DpEvent, which comes without types
@@ -62,6 +65,19 @@ def laplace(noise_multiplier: float, count: int = 1) -> DpEvent:
 
     event = dp_accounting.LaplaceDpEvent(_positive(noise_multiplier))
     return event if count == 1 else dp_accounting.SelfComposedDpEvent(event, count)
+
+
+def pure(epsilon: float) -> DpEvent:
+    """Returns the event of any ε-DP mechanism: it is a post-processing of randomised response on one bit.
+
+    References:
+        Kairouz, Oh and Viswanath (2015), The composition theorem for differential privacy.
+    """
+    import dp_accounting
+
+    if not 0 <= epsilon < math.inf:
+        raise InvalidInput(f"epsilon must be finite and not negative, got epsilon={epsilon!r}")
+    return dp_accounting.RandomizedResponseDpEvent(noise_parameter=2 / (1 + math.exp(epsilon)), num_buckets=2)
 
 
 def non_private() -> DpEvent:
@@ -94,6 +110,9 @@ def losses(event: DpEvent) -> tuple[float, float]:
         return _positive(event.noise_multiplier) ** -2, 0.0
     if isinstance(event, dp_accounting.LaplaceDpEvent):
         return 0.0, 1 / _positive(event.noise_multiplier)
+    if isinstance(event, dp_accounting.RandomizedResponseDpEvent):
+        other = event.noise_parameter / event.num_buckets  # probability of each wrong answer
+        return 0.0, math.log((1 - event.noise_parameter + other) / other)
     if isinstance(event, dp_accounting.SelfComposedDpEvent):
         mu2, pure = losses(event.event)
         return event.count * mu2, event.count * pure

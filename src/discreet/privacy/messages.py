@@ -13,7 +13,16 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Batch", "RawBatch", "RawReport", "Report"]
+__all__ = [
+    "Batch",
+    "NoisyBatch",
+    "NoisyReport",
+    "RawBatch",
+    "RawReport",
+    "Report",
+    "SampledBatch",
+    "SampledReport",
+]
 
 
 class Report:
@@ -61,3 +70,61 @@ class RawBatch(Batch):
     def users(self) -> int:  # type: ignore[override]
         """How many users the batch holds."""
         return len(self.indices)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NoisyReport(Report):
+    """One user's whole vector with noise on every coordinate: locally private.
+
+    Attributes:
+        values: (size,).
+    """
+
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NoisyBatch(Batch):
+    """Locally private vectors, one row a user.
+
+    Attributes:
+        values: (users, size).
+    """
+
+    values: NDArray[np.float64]
+
+    @property
+    def users(self) -> int:  # type: ignore[override]
+        """How many users the batch holds."""
+        return len(self.values)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SampledReport(Report):
+    """What one user says about one step: locally private.
+
+    Attributes:
+        step: Which step; drawn independently of the data.
+        support: Which values the randomised answer contains, (k,).
+    """
+
+    step: int
+    support: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SampledBatch(Batch):
+    """Randomised answers, one row a user.
+
+    Attributes:
+        steps: (users,).
+        support: (users, k).
+    """
+
+    steps: NDArray[np.int64]
+    support: NDArray[np.bool_]
+
+    @property
+    def users(self) -> int:  # type: ignore[override]
+        """How many users the batch holds."""
+        return len(self.steps)

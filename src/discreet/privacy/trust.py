@@ -9,7 +9,7 @@ from discreet.errors import InvalidInput, UnknownName
 from discreet.privacy.budget import Budget
 from discreet.privacy.guarantee import Guarantee
 
-__all__ = ["CALIBRATIONS", "RELEASES", "Central", "NonPrivate", "TrustModel"]
+__all__ = ["CALIBRATIONS", "RELEASES", "Central", "Local", "NonPrivate", "TrustModel"]
 
 #: How noise is scaled: to a proof of the budget, or as the paper prints it.
 CALIBRATIONS = ("sound", "paper")
@@ -37,7 +37,33 @@ class NonPrivate(TrustModel):
 
 
 @dataclass(frozen=True)
-class Central(TrustModel):
+class _Budgeted(TrustModel):
+    """What all private trust models take."""
+
+    epsilon: float
+    delta: float = 0.0
+    sum: str = "auto"
+    calibration: str = "sound"
+    noise: str = "fast"
+
+    def __post_init__(self) -> None:
+        budget = Budget(self.epsilon, self.delta)
+        object.__setattr__(self, "epsilon", budget.epsilon)
+        object.__setattr__(self, "delta", budget.delta)
+        for name, known in (("calibration", CALIBRATIONS), ("noise", _NOISES)):
+            if getattr(self, name) not in known:
+                raise UnknownName(name, getattr(self, name), known)
+        if self.noise == "secure":
+            raise InvalidInput("noise='secure' is not built yet; noise='fast' is for simulation, never for release")
+
+    @property
+    def budget(self) -> Budget:
+        """What is asked for."""
+        return Budget(self.epsilon, self.delta)
+
+
+@dataclass(frozen=True)
+class Central(_Budgeted):
     """Users trust the server with raw data; whatever the server releases is differentially private.
 
     Args:
@@ -56,26 +82,30 @@ class Central(TrustModel):
         other users are shown is computed from them alone (billboard lemma).
     """
 
-    epsilon: float
-    delta: float = 0.0
-    sum: str = "auto"
-    calibration: str = "sound"
-    noise: str = "fast"
     release: str = "auto"
 
     def __post_init__(self) -> None:
-        budget = Budget(self.epsilon, self.delta)
-        object.__setattr__(self, "epsilon", budget.epsilon)
-        object.__setattr__(self, "delta", budget.delta)
-        for name, known in (("calibration", CALIBRATIONS), ("noise", _NOISES), ("release", RELEASES)):
-            if getattr(self, name) not in known:
-                raise UnknownName(name, getattr(self, name), known)
-        if self.noise == "secure":
-            raise InvalidInput(
-                "noise='secure' is not built yet; noise='fast' is for simulation only, never for release"
-            )
+        super().__post_init__()
+        if self.release not in RELEASES:
+            raise UnknownName("release", self.release, RELEASES)
 
-    @property
-    def budget(self) -> Budget:
-        """What is asked for."""
-        return Budget(self.epsilon, self.delta)
+
+@dataclass(frozen=True)
+class Local(_Budgeted):
+    """Users trust nobody: what leaves a user's device is already private.
+
+    Args:
+        epsilon: The budget's ε.
+        delta: The budget's δ.
+        sum: ``"laplace"`` (as in the paper), ``"gaussian"`` (needs δ > 0), ``"sampled"``: one step of the episode,
+            drawn independently of the data, at the full ε; or ``"auto"``: the least noise that is proven for the
+            budget.
+        calibration: ``"sound"``, or ``"paper"`` (``sum="laplace"``), which loses 2ε and says so.
+        noise: ``"fast"`` for simulation; ``"secure"`` is not built yet and raises.
+        randomiser: How ``sampled`` hides its value: ``"unary"``, ``"subset"``, ``"response"`` or ``"auto"``.
+
+    Guarantee:
+        Local DP of every report, for the user's whole trajectory.
+    """
+
+    randomiser: str = "auto"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from discreet.errors import InvalidInput
-from discreet.privacy import Central, NonPrivate
+from discreet.privacy import Central, Local, NonPrivate
 from discreet.privatizers.base import Collector, Encoder, PrivateCounts, Privatizer, Shuffler
 from discreet.privatizers.central import CentralPrivatizer
+from discreet.privatizers.local import LOCAL, NoisyLocal, SampledLocal, make_local
 from discreet.privatizers.nonprivate import NonPrivatePrivatizer
 from discreet.privatizers.projection import project
 
@@ -18,12 +19,15 @@ if TYPE_CHECKING:
     from discreet.privacy import TrustModel
 
 __all__ = [
+    "LOCAL",
     "CentralPrivatizer",
     "Collector",
     "Encoder",
+    "NoisyLocal",
     "NonPrivatePrivatizer",
     "PrivateCounts",
     "Privatizer",
+    "SampledLocal",
     "Shuffler",
     "make",
     "project",
@@ -39,7 +43,7 @@ def make(
     stationary: bool,
     failure: float = 0.05,
     rng: np.random.Generator,
-) -> CentralPrivatizer | NonPrivatePrivatizer:
+) -> CentralPrivatizer | NoisyLocal | SampledLocal | NonPrivatePrivatizer:
     """Returns the privatizer of a trust model.
 
     Args:
@@ -57,4 +61,6 @@ def make(
         return CentralPrivatizer(
             spec, privacy, capacity=capacity, horizon=horizon, stationary=stationary, failure=failure, rng=rng
         )
+    if isinstance(privacy, Local):
+        return make_local(spec, privacy, capacity=capacity, stationary=stationary, failure=failure)
     raise InvalidInput(f"privacy must be a trust model such as Central(…), got {type(privacy).__name__}")

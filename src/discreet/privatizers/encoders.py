@@ -1,33 +1,53 @@
-"""What runs at the user: the only code outside a simulator that sees a raw trajectory. NumPy only."""
+"""What runs at the user: the only code outside a simulator that sees a raw trajectory. NumPy only.
+
+An encoder is its public parameters and nothing else; it travels as JSON (`to_json`, `from_json`).
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from discreet.privacy.messages import RawReport
+from discreet.errors import InvalidInput
+from discreet.mdp.spec import Spec
+from discreet.privacy.messages import NoisyReport, RawReport, SampledReport
+from discreet.privatizers.layout import Layout
+from discreet.privatizers.randomisers import Randomiser, choose
 
 if TYPE_CHECKING:
-    from discreet.mdp import Trajectory
-    from discreet.privatizers.layout import Layout
+    from numpy.typing import NDArray
 
-__all__ = ["RawEncoder"]
+    from discreet.mdp import Trajectory
+    from discreet.noise.fast import Distribution
+
+__all__ = ["NoisyEncoder", "RawEncoder", "SampledEncoder", "from_json"]
 
 
 @dataclass(frozen=True)
-class RawEncoder:
-    """Sends the user's exact contribution to a server that is trusted with it.
-
-    Guarantee:
-        None by itself: the report is raw.
-    """
+class _LayoutEncoder:
+    """An encoder of the tabular statistics."""
 
     layout: Layout
 
-    def encode(self, trajectory: Trajectory, rng: np.random.Generator | None = None) -> RawReport:
-        """Returns 1 for each n_h(s,a) and m_h(s,a,s') visited and the reward for r_h(s,a), H coordinates a family."""
+    kind: ClassVar[str]
+
+    def _parameters(self) -> dict[str, Any]:
+        return {}
+
+    def to_json(self) -> str:
+        """Returns the public parameters, from which `from_json` makes the same encoder."""
+        spec = self.layout.spec
+        sizes = {"states": spec.states, "actions": spec.actions, "horizon": spec.horizon}
+        layout = {**sizes, "initial": spec.initial.tolist(), "stationary": self.layout.stationary}
+        return json.dumps(
+            {"kind": self.kind, "layout": {**layout, "visits": self.layout.visits}, "parameters": self._parameters()}
+        )
+
+    def _contribution(self, trajectory: Trajectory) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """1 for each n_h(s,a) and m_h(s,a,s') visited and the reward for r_h(s,a), H coordinates a family."""
         layout, spec = self.layout, self.layout.spec
         trajectory.check(spec)
         h = np.zeros(spec.horizon, dtype=np.int64) if layout.stationary else np.arange(spec.horizon)
@@ -36,4 +56,123 @@ class RawEncoder:
         indices = [cell, m + cell * spec.states + trajectory.states[1:], r + cell]
         values = [np.ones(spec.horizon), np.ones(spec.horizon), trajectory.rewards]
         first = 0 if layout.visits else 1
-        return RawReport(np.concatenate(indices[first:]), np.concatenate(values[first:]))
+        return np.concatenate(indices[first:]), np.concatenate(values[first:])
+
+
+@dataclass(frozen=True)
+class RawEncoder(_LayoutEncoder):
+    """Sends the user's exact contribution to a server that is trusted with it.
+
+    Guarantee:
+        None by itself: the report is raw.
+    """
+
+    kind = "raw"
+
+    def encode(self, trajectory: Trajectory, rng: np.random.Generator | None = None) -> RawReport:
+        """Returns the contribution: coordinates and values."""
+        return RawReport(*self._contribution(trajectory))
+
+
+@dataclass(frozen=True)
+class NoisyEncoder(_LayoutEncoder):
+    """Adds noise to every coordinate of the user's vector.
+
+    Attributes:
+        layout: Of the vector.
+        distribution: ``"laplace"`` or ``"gaussian"``.
+        scale: Laplace's b or the Gaussian's σ.
+
+    Guarantee:
+        Local DP: ε = Δ₁/b, or exactly μ-GDP with μ = Δ₂/σ, for the sensitivities of `discreet.privacy.sensitivity`.
+
+    References:
+        Qiao and Wang (2023), Section 5.2.
+    """
+
+    distribution: Distribution
+    scale: float
+
+    kind = "noisy"
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"distribution": self.distribution, "scale": self.scale}
+
+    def vector(self, trajectory: Trajectory) -> NDArray[np.float64]:
+        """Returns the user's vector without noise, (size,): it must not leave the device."""
+        vector = np.zeros(self.layout.size)
+        np.add.at(vector, *self._contribution(trajectory))
+        return vector
+
+    def perturb(self, vectors: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+        """Returns ``vectors`` with independent noise on every entry."""
+        draw = rng.laplace if self.distribution == "laplace" else rng.normal
+        noisy: NDArray[np.float64] = vectors + draw(scale=self.scale, size=vectors.shape)
+        return noisy
+
+    def encode(self, trajectory: Trajectory, rng: np.random.Generator) -> NoisyReport:
+        """Returns the noisy vector."""
+        return NoisyReport(self.perturb(self.vector(trajectory), rng))
+
+
+@dataclass(frozen=True)
+class SampledEncoder(_LayoutEncoder):
+    """Says what happened at one step, drawn uniformly and independently of the data, through a randomiser.
+
+    The value is the joint (s, a, s', reward bit) of the step, one of 2·S²·A; a real reward becomes a bit at random,
+    with the reward as its mean.
+
+    Attributes:
+        layout: What is estimated; here visits and rewards are marginals of the values.
+        randomiser: How the value is hidden, at the full ε.
+
+    Guarantee:
+        Local DP with the randomiser's loss: the step does not depend on the data, the value is hidden.
+    """
+
+    randomiser: Randomiser
+
+    kind = "sampled"
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"randomiser": self.randomiser.name, "epsilon": self.randomiser.epsilon}
+
+    @staticmethod
+    def values(spec: Spec) -> int:
+        """Number of values (s, a, s', reward bit)."""
+        return 2 * spec.states * spec.states * spec.actions
+
+    def encode(self, trajectory: Trajectory, rng: np.random.Generator) -> SampledReport:
+        """Returns the step and the randomised answer."""
+        spec = self.layout.spec
+        trajectory.check(spec)
+        h = int(rng.integers(spec.horizon))
+        bit = int(rng.random() < trajectory.rewards[h])
+        cell = trajectory.states[h] * spec.actions + trajectory.actions[h]
+        value = int((cell * spec.states + trajectory.states[h + 1]) * 2 + bit)
+        step = 0 if self.layout.stationary else h
+        return SampledReport(step, self.randomiser.report(value, rng))
+
+
+def from_json(text: str) -> RawEncoder | NoisyEncoder | SampledEncoder:
+    """Returns the encoder that ``to_json`` wrote.
+
+    Raises:
+        ValueError: If the text is not one.
+    """
+    try:
+        document = json.loads(text)
+        layout, parameters = document["layout"], document["parameters"]
+        spec = Spec(layout["states"], layout["actions"], layout["horizon"], np.array(layout["initial"]))
+        where = Layout(spec, bool(layout["stationary"]), bool(layout["visits"]))
+        if document["kind"] == RawEncoder.kind:
+            return RawEncoder(where)
+        if document["kind"] == NoisyEncoder.kind:
+            distribution: Distribution = "laplace" if parameters["distribution"] == "laplace" else "gaussian"
+            return NoisyEncoder(where, distribution, float(parameters["scale"]))
+        if document["kind"] == SampledEncoder.kind:
+            size = SampledEncoder.values(spec)
+            return SampledEncoder(where, choose(parameters["randomiser"], float(parameters["epsilon"]), size))
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise InvalidInput(f"this is not an encoder: {type(error).__name__}") from None
+    raise InvalidInput(f"this is not an encoder: unknown kind {document['kind']!r}")
