@@ -41,6 +41,7 @@ _NAMES = {
     "Guarantee": "privacy",
     "Local": "privacy",
     "NonPrivate": "privacy",
+    "Shuffle": "privacy",
     "TabularMDP": "mdp",
     "Trajectory": "mdp",
     "simulate": "experiments",
@@ -52,6 +53,7 @@ __all__ = [
     "Guarantee",
     "Local",
     "NonPrivate",
+    "Shuffle",
     "TabularMDP",
     "Trajectory",
     "__version__",
@@ -73,7 +75,7 @@ if TYPE_CHECKING:
     from discreet import agents, audit, envs, errors, experiments, mdp, noise, privacy, privatizers, sums, testing
     from discreet.experiments import simulate
     from discreet.mdp import TabularMDP, Trajectory
-    from discreet.privacy import Budget, Central, Guarantee, Local, NonPrivate
+    from discreet.privacy import Budget, Central, Guarantee, Local, NonPrivate, Shuffle
 
 
 def __getattr__(name: str) -> Any:

@@ -5,6 +5,7 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.messages import (
     Batch,
+    BitsReport,
     NoisyBatch,
     NoisyReport,
     RawBatch,
@@ -12,12 +13,15 @@ from discreet.privacy.messages import (
     Report,
     SampledBatch,
     SampledReport,
+    ShuffledBatch,
+    SimulatedReport,
 )
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.trust import Central, Local, NonPrivate, TrustModel
+from discreet.privacy.trust import Central, Local, NonPrivate, Shuffle, TrustModel
 
 __all__ = [
     "Batch",
+    "BitsReport",
     "Budget",
     "Central",
     "Guarantee",
@@ -32,5 +36,8 @@ __all__ = [
     "SampledBatch",
     "SampledReport",
     "Sensitivity",
+    "Shuffle",
+    "ShuffledBatch",
+    "SimulatedReport",
     "TrustModel",
 ]

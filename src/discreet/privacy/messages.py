@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Batch",
+    "BitsReport",
     "NoisyBatch",
     "NoisyReport",
     "RawBatch",
@@ -22,6 +23,8 @@ __all__ = [
     "Report",
     "SampledBatch",
     "SampledReport",
+    "ShuffledBatch",
+    "SimulatedReport",
 ]
 
 
@@ -128,3 +131,44 @@ class SampledBatch(Batch):
     def users(self) -> int:  # type: ignore[override]
         """How many users the batch holds."""
         return len(self.steps)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BitsReport(Report):
+    """One user's one-bit messages: as many for every counter, data and noise bits alike.
+
+    Attributes:
+        bits: (counters, messages).
+    """
+
+    bits: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SimulatedReport(Report):
+    """In simulation only: a user's data bits, to which the simulated shuffler adds all users' noise at once.
+
+    Attributes:
+        indices: Counters that the user touches, (n,).
+        ones: How many of the user's data bits for each are 1, (n,).
+    """
+
+    indices: NDArray[np.int64]
+    ones: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ShuffledBatch(Batch):
+    """The messages of a batch, taken apart: for every counter a multiset of bits, and nothing that links two of them.
+
+    A multiset of bits is its number of ones and its size.
+
+    Attributes:
+        ones: How many messages of each counter are 1, (counters,).
+        messages: How many there are of each counter.
+        users: How many users sent them.
+    """
+
+    ones: NDArray[np.int64]
+    messages: int
+    users: int

@@ -9,7 +9,7 @@ from discreet.errors import InvalidInput, UnknownName
 from discreet.privacy.budget import Budget
 from discreet.privacy.guarantee import Guarantee
 
-__all__ = ["CALIBRATIONS", "RELEASES", "Central", "Local", "NonPrivate", "TrustModel"]
+__all__ = ["CALIBRATIONS", "RELEASES", "Central", "Local", "NonPrivate", "Shuffle", "TrustModel"]
 
 #: How noise is scaled: to a proof of the budget, or as the paper prints it.
 CALIBRATIONS = ("sound", "paper")
@@ -109,3 +109,35 @@ class Local(_Budgeted):
     """
 
     randomiser: str = "auto"
+
+
+@dataclass(frozen=True)
+class Shuffle(_Budgeted):
+    """Users trust a shuffler that takes their messages apart and mixes them, and the other users to add their noise.
+
+    Args:
+        epsilon: The budget's ε.
+        delta: The budget's δ, more than 0.
+        sum: ``"binomial"``: one-bit messages with Bernoulli noise bits; ``"auto"`` is the same.
+        calibration: ``"sound"``, or ``"paper"``: the printed number of noise bits, with the ε that they really give.
+        noise: ``"fast"`` for simulation; ``"secure"`` is not built yet and raises.
+        release: As for `Central`.
+        honest_fraction: The share of each batch that is trusted to add its noise bits; it enters the account.
+
+    Guarantee:
+        Shuffle DP of every batch, for one user's whole trajectory; each user is in exactly one batch.
+    """
+
+    release: str = "auto"
+    honest_fraction: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.release not in RELEASES:
+            raise UnknownName("release", self.release, RELEASES)
+        if self.sum not in ("auto", "binomial"):
+            raise UnknownName("sum", self.sum, ("binomial", "auto"))
+        if self.delta == 0:
+            raise InvalidInput("the shuffle model needs delta > 0, got delta=0.0")
+        if not 0 < self.honest_fraction <= 1:
+            raise InvalidInput(f"honest_fraction must lie in (0, 1], got honest_fraction={self.honest_fraction!r}")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from discreet.errors import InvalidInput
-from discreet.privacy import Central, Local, NonPrivate
+from discreet.privacy import Central, Local, NonPrivate, Shuffle
 from discreet.privatizers.base import Collector, Encoder, PrivateCounts, Privatizer, Shuffler
 from discreet.privatizers.central import CentralPrivatizer
 from discreet.privatizers.local import LOCAL, NoisyLocal, SampledLocal, make_local
 from discreet.privatizers.nonprivate import NonPrivatePrivatizer
 from discreet.privatizers.projection import project
+from discreet.privatizers.shuffle import ShufflePrivatizer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,6 +29,7 @@ __all__ = [
     "PrivateCounts",
     "Privatizer",
     "SampledLocal",
+    "ShufflePrivatizer",
     "Shuffler",
     "make",
     "project",
@@ -43,14 +45,14 @@ def make(
     stationary: bool,
     failure: float = 0.05,
     rng: np.random.Generator,
-) -> CentralPrivatizer | NoisyLocal | SampledLocal | NonPrivatePrivatizer:
+) -> CentralPrivatizer | NoisyLocal | SampledLocal | ShufflePrivatizer | NonPrivatePrivatizer:
     """Returns the privatizer of a trust model.
 
     Args:
         spec: The environment's public sizes.
         privacy: The trust model.
         capacity: Number of users at most.
-        horizon: Number of batches at most.
+        horizon: Number of batches at most; under `Shuffle` all have ``capacity // horizon`` users.
         stationary: Whether counts are pooled over the steps.
         failure: Probability with which the error bound of the counts may fail.
         rng: Where the server's noise comes from.
@@ -63,4 +65,13 @@ def make(
         )
     if isinstance(privacy, Local):
         return make_local(spec, privacy, capacity=capacity, stationary=stationary, failure=failure)
+    if isinstance(privacy, Shuffle):
+        return ShufflePrivatizer(
+            spec,
+            privacy,
+            capacity=capacity,
+            batch_size=max(1, capacity // horizon),
+            stationary=stationary,
+            failure=failure,
+        )
     raise InvalidInput(f"privacy must be a trust model such as Central(…), got {type(privacy).__name__}")

@@ -13,7 +13,7 @@ import numpy as np
 
 from discreet.errors import InvalidInput
 from discreet.mdp.spec import Spec
-from discreet.privacy.messages import NoisyReport, RawReport, SampledReport
+from discreet.privacy.messages import BitsReport, NoisyReport, RawReport, SampledReport, SimulatedReport
 from discreet.privatizers.layout import Layout
 from discreet.privatizers.randomisers import Randomiser, choose
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from discreet.mdp import Trajectory
     from discreet.noise.fast import Distribution
 
-__all__ = ["NoisyEncoder", "RawEncoder", "SampledEncoder", "from_json"]
+__all__ = ["BinomialEncoder", "NoisyEncoder", "RawEncoder", "SampledEncoder", "from_json"]
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,71 @@ class SampledEncoder(_LayoutEncoder):
         return SampledReport(step, self.randomiser.report(value, rng))
 
 
-def from_json(text: str) -> RawEncoder | NoisyEncoder | SampledEncoder:
+@dataclass(frozen=True)
+class BinomialEncoder(_LayoutEncoder):
+    """Sends one-bit messages: for every counter the same number of data bits, touched or not, and noise bits.
+
+    A counter has 1 data bit, or H if it is pooled over the steps, as many of them 1 as the user's count is; a real
+    reward becomes a bit at random, with the reward as its mean.
+
+    Attributes:
+        layout: Of the counters.
+        noise_bits: Noise bits a counter, m.
+        probability: With which each is 1, p.
+
+    Guarantee:
+        None by itself: a report must reach the server only through a shuffler that takes it apart.
+
+    References:
+        Bai et al. (2025), Appendix, Algorithm 4, with every bit a message of its own.
+    """
+
+    noise_bits: int
+    probability: float
+
+    kind = "binomial"
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"noise_bits": self.noise_bits, "probability": self.probability}
+
+    @property
+    def data_bits(self) -> int:
+        """Data bits a counter."""
+        return self.layout.spec.horizon if self.layout.stationary else 1
+
+    @property
+    def messages(self) -> int:
+        """Messages a counter and user."""
+        return self.data_bits + self.noise_bits
+
+    def touch(self, trajectory: Trajectory, rng: np.random.Generator) -> SimulatedReport:
+        """Returns the data bits that are 1: raw data, for a simulated shuffler only."""
+        indices, values = self._contribution(trajectory)
+        ones = (rng.random(len(values)) < values).astype(np.int64)  # 1 stays 1, a real reward is rounded at random
+        return SimulatedReport(indices, ones)
+
+    def encode(self, trajectory: Trajectory, rng: np.random.Generator) -> BitsReport:
+        """Returns all messages, (counters, messages)."""
+        touched = self.touch(trajectory, rng)
+        counts = np.zeros(self.layout.size, dtype=np.int64)
+        np.add.at(counts, touched.indices, touched.ones)
+        data = np.arange(self.data_bits) < counts[:, None]
+        noise = rng.random((self.layout.size, self.noise_bits)) < self.probability
+        return BitsReport(np.concatenate([data, noise], axis=1))
+
+
+@dataclass(frozen=True)
+class SimulatedBinomialEncoder(BinomialEncoder):
+    """The fast path in simulation: the same law at the analyser, without drawing every bit."""
+
+    kind = "simulated-binomial"
+
+    def encode(self, trajectory: Trajectory, rng: np.random.Generator) -> SimulatedReport:  # type: ignore[override]
+        """Returns the data bits; the simulated shuffler adds the noise of the whole batch."""
+        return self.touch(trajectory, rng)
+
+
+def from_json(text: str) -> RawEncoder | NoisyEncoder | SampledEncoder | BinomialEncoder:
     """Returns the encoder that ``to_json`` wrote.
 
     Raises:
@@ -170,6 +234,9 @@ def from_json(text: str) -> RawEncoder | NoisyEncoder | SampledEncoder:
         if document["kind"] == NoisyEncoder.kind:
             distribution: Distribution = "laplace" if parameters["distribution"] == "laplace" else "gaussian"
             return NoisyEncoder(where, distribution, float(parameters["scale"]))
+        for kind in (BinomialEncoder, SimulatedBinomialEncoder):
+            if document["kind"] == kind.kind:
+                return kind(where, int(parameters["noise_bits"]), float(parameters["probability"]))
         if document["kind"] == SampledEncoder.kind:
             size = SampledEncoder.values(spec)
             return SampledEncoder(where, choose(parameters["randomiser"], float(parameters["epsilon"]), size))
