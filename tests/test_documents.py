@@ -65,3 +65,11 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_tests_that_documents_name_exist(page):
+    file = None
+    for path, name in re.findall(r"`(tests/[\w/]+\.py)?::(\w+)`", page.read_text()):
+        file = ROOT / path if path else file
+        assert f"def {name}(" in file.read_text(), name

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet import audit
+from discreet import audit, privatizers
 from discreet.audit import SumTarget
 from discreet.audit.bound import lower_bound
 from discreet.audit.targets import named
@@ -18,7 +18,7 @@ from discreet.privacy import Budget, Guarantee, Sensitivity, accounting
 from discreet.privacy.sensitivity import tabular
 from discreet.privatizers.encoders import RawEncoder
 from discreet.privatizers.layout import Layout
-from discreet.sums import CENTRAL, PrivateSum, calibrated, factorisation
+from discreet.sums import CENTRAL, PrivateSum, calibrated, factorise
 
 ONE = Sensitivity(1.0, 1.0)
 SHAPES = [(name, delta) for name in CENTRAL for delta in (0.0, 1e-3) if (name, delta) != ("factored", 0.0)]
@@ -27,22 +27,24 @@ SHAPES = [(name, delta) for name in CENTRAL for delta in (0.0, 1e-3) if (name, d
 # nothing to find
 
 
-@pytest.mark.parametrize(("name", "delta"), SHAPES)
-def test_no_bound_exceeds_the_claim_of_a_sum(name, delta):
-    for epsilon in (0.5, 2.0):
-        finding = audit.audit(audit.stream(name, Budget(epsilon, delta)), runs=60_000, seed=1)
-        assert not finding.violated
-        assert finding.lower_bound > 0.5 * epsilon  # and the attack is a good one
+@pytest.mark.parametrize(
+    ("name", "delta", "epsilon"), [(*shape, epsilon) for shape in SHAPES for epsilon in (0.5, 2.0)]
+)
+def test_no_bound_exceeds_the_claim_of_a_sum(name, delta, epsilon):
+    finding = audit.audit(audit.stream(name, Budget(epsilon, delta), reads=9), runs=40_000, seed=1)
+    assert not finding.violated
+    assert finding.lower_bound > 0.35 * epsilon  # and the attack is a good one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stationary", [False, True])
 @pytest.mark.parametrize("release", ["nmr", "mr"])
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 def test_no_bound_exceeds_the_claim_of_the_central_privatizer(delta, release, stationary):
     target = audit.central(dc.Central(1.0, delta, release=release), steps=2, stationary=stationary)
-    finding = audit.audit(target, runs=40_000, seed=1)
+    finding = audit.audit(target, runs=20_000, seed=1)
     assert not finding.violated
-    assert finding.lower_bound > 0.25
+    assert finding.lower_bound > 0.2
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
@@ -61,7 +63,7 @@ def test_bounds_are_valid_even_at_the_edge():
             bits = [rng.random(n) < p for p in (1 / (1 + math.e), math.e / (1 + math.e))]  # randomised response, ε = 1
             samples.append({"bit": (bits[0].astype(float), bits[1].astype(float))})
         exceeded += lower_bound(samples[0], samples[1], 0.0, confidence=0.9)[0] > 1.0
-    assert exceeded <= 30
+    assert exceeded <= 12
 
 
 # planted bugs
@@ -148,13 +150,13 @@ class Redraws(PrivateSum):
         fast.fill(self._rng, self.distribution, self.scale, z)
         self._open = False
         self._noise_state["reads"] = max(self.reads, 1)
-        return self.total + z
+        return self._total + z
 
 
 def test_noise_drawn_anew_is_caught():
     def make(copies, rng):
         return Redraws(
-            factorisation("batch", 1, 1e-3), copies, capacity=1, scale=1 / accounting.gaussian_mu(1.0, 1e-3),
+            factorise("batch", 1, 1e-3), copies, capacity=1, scale=1 / accounting.gaussian_mu(1.0, 1e-3),
             sensitivity=ONE, rng=rng,
         )  # fmt: skip
 
@@ -167,7 +169,7 @@ class Impatient(PrivateSum):
 
     @property
     def readable(self):
-        return super().readable and self.total.max() >= 1
+        return super().readable and self._total.max() >= 1
 
 
 def test_timing_that_depends_on_raw_counts_is_caught():
@@ -185,6 +187,100 @@ def test_timing_that_depends_on_raw_counts_is_caught():
         worlds = [target.scores(world, 500, np.random.default_rng([seed, world]))["timing"] for world in (0, 1)]
         samples.append({"timing": (worlds[0], worlds[1])})
     assert lower_bound(samples[0], samples[1], 0.0)[0] > honest.claim.epsilon
+
+
+class RedrawsNodes(PrivateSum):
+    """Draws the noise of all nodes of a read anew at every read, and remembers the read."""
+
+    def read(self):
+        if self._open:
+            nodes = int(self.factorisation.variance(self.reads + 1))
+            z = np.empty((nodes, self.size))
+            for row in z:
+                fast.fill(self._rng, self.distribution, self.scale, row)
+            self._noise_state["reads"] += 1
+            self._released, self._open = self._total + z.sum(axis=0), False
+        return self._released.copy()
+
+
+class ForgetsTheLastRead(PrivateSum):
+    """The last read has no noise."""
+
+    def read(self):
+        found = super().read()
+        return self._total.copy() if self.reads == self.horizon else found
+
+
+class QuietLater(PrivateSum):
+    """Only the first read has enough noise."""
+
+    def read(self):
+        if self._open and self.reads == 1:
+            self.scale /= 100
+        return super().read()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("bug", "delta"),
+    [
+        (RedrawsNodes, 1e-3),
+        (ForgetsTheLastRead, 0.0),
+        (ForgetsTheLastRead, 1e-3),
+        (QuietLater, 0.0),
+        (QuietLater, 1e-3),
+    ],
+)
+def test_other_leaks_of_a_stream_are_caught(bug, delta):
+    """None of them is shaped like the likelihood ratio's own model."""
+    honest = audit.stream("batch" if bug is QuietLater else "tree", Budget(1.0, delta), reads=31)
+    scale = honest.make(1, np.random.default_rng(0)).scale
+
+    def make(copies, rng):
+        sum_ = honest.make(copies, rng)
+        sum_.__class__, sum_.scale = bug, scale
+        return sum_
+
+    caught(SumTarget("bug", honest.claim, make, honest.zero, honest.one), runs=40_000)
+
+
+def raw_rewards(monkeypatch):
+    real = privatizers.CentralPrivatizer.counts
+
+    def counts(self):
+        found = real(self)
+        raw = self.layout.split(self.sum._total)[2]
+        return privatizers.PrivateCounts(found.visits, found.transitions, raw, found.error)
+
+    monkeypatch.setattr(privatizers.CentralPrivatizer, "counts", counts)
+
+
+def unnoised_rewards(monkeypatch):
+    real = fast.fill
+
+    def fill(rng, distribution, scale, out):
+        real(rng, distribution, scale, out)
+        out[-4:] = 0.0
+
+    monkeypatch.setattr(fast, "fill", fill)
+
+
+def reused_noise(monkeypatch):
+    real = fast.fill
+
+    def fill(rng, distribution, scale, out):
+        real(rng, distribution, scale, out)
+        out[len(out) // 2 :] = out[: len(out) // 2]
+
+    monkeypatch.setattr(fast, "fill", fill)
+
+
+@pytest.mark.parametrize("plant", [raw_rewards, unnoised_rewards, reused_noise])
+def test_leaks_of_the_whole_privatizer_are_caught(plant, monkeypatch):
+    """What only shows when a privatizer is run as users meet it."""
+    target = audit.central(dc.Central(1.0, sum="tree"))
+    plant(monkeypatch)
+    caught(target, runs=5_000)
 
 
 def test_fast_noise_is_broken_by_its_last_bits():

@@ -87,3 +87,17 @@ def test_a_forged_ledger_is_refused(change):
         Ledger.from_json(json.dumps({**document, **change}))
     with pytest.raises(ValueError, match="not a ledger"):
         Ledger.from_json("{")
+
+
+def test_nothing_is_refunded():
+    """A count of −5 would give back what was spent."""
+    import dp_accounting
+
+    ledger = Ledger(Budget(1.0))
+    ledger.charge(accounting.laplace(2.0))
+    for count in (-5, 0.5):
+        with pytest.raises(ValueError, match="count"):
+            accounting.laplace(1.0, count)
+        with pytest.raises(ValueError, match="count"):
+            ledger.charge(dp_accounting.SelfComposedDpEvent(dp_accounting.LaplaceDpEvent(1.0), count))
+    assert ledger.spent == pytest.approx(0.5)

@@ -23,6 +23,10 @@ from discreet.privacy import accounting
         ({"epsilon": True}, "epsilon=True"),
         ({"epsilon": 1, "delta": 1}, "delta=1"),
         ({"epsilon": 1, "delta": -1e-9}, "delta=-1e-09"),
+        ({"epsilon": 1e200, "delta": 1e-6}, "epsilon=1e\\+200"),
+        ({"epsilon": 1e-15, "delta": 1e-30}, "epsilon=1e-15"),
+        ({"epsilon": 1, "delta": 1e-200}, "delta=1e-200"),
+        ({"epsilon": 1, "sum": "treee"}, "did you mean 'tree'"),
         ({"epsilon": 1, "calibration": "papr"}, "did you mean 'paper'"),
         ({"epsilon": 1, "release": "nm"}, "did you mean"),
         ({"epsilon": 1, "noise": "fats"}, "did you mean 'fast'"),
@@ -56,3 +60,30 @@ def test_a_groups_loss_is_that_of_shifted_noise():
         shifted = accounting.epsilon(accounting.gaussian(4.0 / k), 1e-6)
         group = dc.Guarantee("joint", 1.0, 1e-6, events=event).group(int(k))
         assert group.epsilon == pytest.approx(shifted, rel=1e-12)
+
+
+def test_groups_of_groups():
+    event = accounting.gaussian(4.0)
+    guarantee = dc.Guarantee("joint", accounting.epsilon(event, 1e-6), 1e-6, events=event)
+    assert guarantee.group(2).group(3).epsilon == pytest.approx(guarantee.group(6).epsilon, rel=1e-8)
+
+
+def test_names_of_sums_are_those_that_exist():
+    from discreet.privacy.trust import SUMS
+    from discreet.privatizers import LOCAL
+    from discreet.sums import CENTRAL
+
+    assert SUMS["Central"] == (*CENTRAL, "auto")
+    assert SUMS["Local"] == (*LOCAL, "auto")
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-6, 1e-100), (1e-6, 1e-9), (1e4, 1e-9), (1e-6, 0.5), (300.0, 1e-6)])
+def test_the_edges_of_what_is_covered(epsilon, delta):
+    mu = accounting.gaussian_mu(epsilon, delta)
+    assert 0.99 * epsilon <= accounting.epsilon(accounting.gaussian(1 / mu), delta) <= epsilon
+
+
+def test_there_is_no_such_guarantee():
+    for epsilon, delta in ((math.nan, 0.0), (-1.0, 0.0), (1.0, -3.0), (1.0, math.nan)):
+        with pytest.raises(ValueError, match="no guarantee has"):
+            dc.Guarantee("joint", epsilon, delta)

@@ -17,13 +17,14 @@ from tests.conftest import random_mdp
 RIVERSWIM = dc.envs.riverswim().spec
 
 
-def build(privacy, spec=RIVERSWIM, *, capacity=50, horizon=None, stationary=False, seed=0):
+def build(privacy, spec=RIVERSWIM, *, capacity=50, horizon=None, stationary=False, seed=0, failure=0.05):
     return privatizers.make(
         spec,
         privacy,
         capacity=capacity,
         horizon=horizon or capacity,
         stationary=stationary,
+        failure=failure,
         rng=np.random.default_rng(seed),
     )
 
@@ -33,7 +34,7 @@ def build(privacy, spec=RIVERSWIM, *, capacity=50, horizon=None, stationary=Fals
 def test_counts_are_the_truth_within_their_error(rng, stationary, release):
     mdp = random_mdp(rng, 3, 2, 4)
     exact = privatizers.make(mdp.spec, dc.NonPrivate(), capacity=50, horizon=5, stationary=stationary, rng=rng)
-    private = build(dc.Central(1.0, 1e-6, release=release), mdp.spec, horizon=5, stationary=stationary)
+    private = build(dc.Central(1.0, 1e-6, release=release), mdp.spec, horizon=5, stationary=stationary, failure=1e-6)
     assert not private.counts().visits.any()
     for _ in range(5):
         trajectories = [mdp.sample(mdp.optimal_policy, rng) for _ in range(10)]
@@ -83,14 +84,48 @@ def test_paper_exists_only_where_it_is_printed(options):
 
 def test_auto_takes_the_least_noise():
     sensitivity = tabular(20, 3)
-    assert choose_sum(dc.Central(1.0), 50_000, sensitivity) == "smooth-tree"
-    assert choose_sum(dc.Central(1.0, 1e-6), 50_000, sensitivity) == "factored"
+    assert choose_sum(dc.Central(1.0), 50_000, sensitivity) == ("smooth-tree", dc.Budget(1.0))
+    assert choose_sum(dc.Central(1.0, 1e-6), 50_000, sensitivity) == ("factored", dc.Budget(1.0, 1e-6))
     for delta in (0.0, 1e-6):
         for reads in (1, 2, 3, 10, 1000):
             auto = build(dc.Central(1.0, delta), capacity=reads).sum.worst_std
             for name in dc.sums.CENTRAL:
                 if delta > 0 or name != "factored":
                     assert auto <= build(dc.Central(1.0, delta, sum=name), capacity=reads).sum.worst_std * (1 + 1e-9)
+
+
+def test_auto_takes_laplace_noise_where_it_is_less():
+    """Pure privacy is proven for any δ, and short streams of few counts need less noise with it."""
+    private = build(dc.Central(1.0, 1e-6), dc.envs.riverswim(horizon=1).spec, capacity=1)
+    assert private.sum.distribution == "laplace"
+    assert private.guarantee.delta == 0
+    assert private.guarantee.epsilon == pytest.approx(1.0)
+
+
+def test_auto_leaves_out_what_is_not_proven_for_so_many_reads():
+    assert choose_sum(dc.Central(1.0, 1e-6), 2**24 + 1, tabular(20, 3))[0] in ("tree", "smooth-tree")
+
+
+def test_a_contribution_beyond_the_sensitivity_is_refused(rng):
+    """Would catch a server that lets one report count for many: the guarantee rests on this bound."""
+    from discreet.privacy import RawBatch
+
+    for stationary in (False, True):
+        privatizer = build(dc.Central(1.0), capacity=5, stationary=stationary)
+        H = RIVERSWIM.horizon
+        for values, repeat in ((1e6, 1), (-1.0, 1), (1.0, 2)):
+            forged = RawBatch(np.tile(np.arange(3 * H), (1, repeat)), np.full((1, 3 * H * repeat), values))
+            with pytest.raises(ValueError, match="must not be negative, with L1 norm at most 60"):
+                privatizer.collect(forged)
+        same = RawBatch(np.zeros((1, 60), dtype=np.int64), np.ones((1, 60)))
+        with pytest.raises(ValueError, match="L2 norm at most"):
+            privatizer.collect(same)
+        assert privatizer.count == 0
+        mdp = dc.envs.riverswim()
+        for action in (0, 1):  # honest users, also those who stay in one cell
+            trajectory = mdp.sample(np.full((20, 6), action), rng)
+            privatizer.collect(privatizer.shuffler([privatizer.encoder.encode(trajectory, rng)], rng))
+        assert privatizer.count == 2
 
 
 def test_derived_visits_have_a_larger_error_of_their_own():

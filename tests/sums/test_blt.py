@@ -8,7 +8,7 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from discreet.sums import blt, factorisation
+from discreet.sums import blt, factorise
 
 TABLE = json.loads((resources.files("discreet.sums") / "blt_coefficients.json").read_text())
 
@@ -41,7 +41,7 @@ def test_the_table_says_its_own_error(row):
 
 
 def test_streaming_equals_the_dense_product(rng):
-    shape = factorisation("factored", 300, 1e-6)
+    shape = factorise("factored", 300, 1e-6)
     theta, omega = blt.coefficients(300)
     _, B = dense(theta, omega, 300)
     z = rng.standard_normal((300, 4))
@@ -54,7 +54,7 @@ def test_streaming_equals_the_dense_product(rng):
 def test_a_stream_of_a_million_reads_stays_exact(rng):
     """Rounding errors must not add up: compared with a convolution in extended precision at the end of the stream."""
     n = 2**20
-    shape = factorisation("factored", n, 1e-6)
+    shape = factorise("factored", n, 1e-6)
     theta, omega = blt.coefficients(n)
     decays, weights = blt.prefix_modes(theta, omega)
     z = rng.standard_normal(n)

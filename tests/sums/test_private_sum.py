@@ -103,6 +103,15 @@ def test_every_noise_is_drawn_exactly_once(name, delta, monkeypatch):
     np.testing.assert_allclose(np.linalg.solve(sum_.factorisation.matrix(), reads), drawn, atol=1e-8)
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_error_bound_of_a_long_batch_stream_is_not_loose(delta):
+    """A union over 1,000 reads of a random walk would be: Lévy's inequality is not."""
+    bound = build("batch", delta, horizon=1000).error_bound(0.05)
+    largest = np.abs(noise(build("batch", delta, size=4000, horizon=1000))).max(axis=0)
+    assert (largest > bound).mean() <= 0.05 + 4 * math.sqrt(0.05 / 4000)
+    assert bound <= 1.5 * np.quantile(largest, 0.95)
+
+
 @pytest.mark.parametrize(("name", "delta"), SHAPES)
 def test_error_bound_holds_and_is_not_loose(name, delta):
     """10,000 streams of 20 counts, 30 reads: it fails no more often than it may, and is within 1.5 of the quantile."""
@@ -153,6 +162,8 @@ def test_state_goes_on_exactly(rng, name, delta):
             one.read()  # the fifth user waits in an open batch
     state = pickle.loads(pickle.dumps(one.state()))
     two = PrivateSum.from_state(state)
+    with pytest.raises(ValueError, match="only once"):  # the same noise for other users would give them away
+        PrivateSum.from_state(state)
     assert two.event == one.event
     for _ in range(T - 4):
         np.testing.assert_array_equal(one.read(), two.read())
@@ -192,6 +203,8 @@ BAD = [
     (np.array([[0.5]]), np.array([[1.0]])),
     (np.array([[0]]), np.array([["77"]])),
     (np.zeros((40, 1), dtype=np.int64), np.ones((40, 1))),
+    (np.array([[0]]), np.array([[np.longdouble("1e4000")]])),
+    (np.array([[0]]), np.array([[1e300]])),
 ]
 
 

@@ -1,11 +1,12 @@
 """From an attacker's scores to a lower bound on ε that holds with 99.9 % confidence.
 
-A mechanism is (ε, δ)-DP only if P₁(score > τ) ≤ e^ε·P₀(score > τ) + δ for every threshold τ and for both orders of
+A mechanism is (ε, δ)-DP only if P₁(score ≥ τ) ≤ e^ε·P₀(score ≥ τ) + δ for every threshold τ and for both orders of
 the two neighbours. So ε ≥ ln((P₁ − δ)/P₀). Both probabilities are estimated from independent runs; Clopper and
 Pearson's exact confidence limits, one below P₁ and one above P₀, make a bound of it.
 
-A pilot sample picks the thresholds that look best; they are then tried on fresh runs, with the confidence shared
-among all that are tried (Bonferroni).
+An attack may give several numbers a run instead of a score; a pilot sample then finds the linear combination that
+separates the neighbours best. It also picks the thresholds that look best; they are then tried on fresh runs, with
+the confidence shared among all that are tried (Bonferroni).
 """
 
 from __future__ import annotations
@@ -29,8 +30,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Finding", "audit", "lower_bound"]
 
+#: For each attack what it saw in independent runs of neighbour 0 and of neighbour 1: (runs,) or (runs, numbers)
+Scores = dict[str, "tuple[NDArray[np.float64], NDArray[np.float64]]"]
+
 _PILOT_THRESHOLDS = 60
-_TRIED = 6
+_TRIED = 2  # thresholds an attack
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Finding:
         claim: What is claimed for it.
         lower_bound: With ``confidence``, the true ε at the claimed δ is at least this.
         attack: The attack that proved it.
-        runs: Independent runs of each of the two neighbours.
+        runs: Independent runs of each of the two neighbours that the attack had.
         confidence: Of the bound.
     """
 
@@ -81,39 +85,59 @@ def _sides(
     return sign * scores[order], sign * scores[1 - order]
 
 
-def lower_bound(
-    pilot: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]],
-    fresh: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]],
-    delta: float,
-    confidence: float = 0.999,
-) -> tuple[float, str]:
+def _learn(pilot: Scores, fresh: Scores) -> tuple[Scores, Scores]:
+    """Turns attacks with several numbers a run into scores, by Fisher's linear discriminant.
+
+    Half of the pilot sample finds the direction; the other half is left to choose thresholds.
+    """
+    kept: tuple[Scores, Scores] = {}, {}
+    for attack, worlds in pilot.items():
+        if worlds[0].ndim == 1:
+            kept[0][attack], kept[1][attack] = worlds, fresh[attack]
+            continue
+        half = len(worlds[0]) // 2
+        zero, one = worlds[0][:half], worlds[1][:half]
+        scatter = np.atleast_2d(np.cov(zero.T) + np.cov(one.T))
+        ridge = 1e-9 * max(float(np.trace(scatter)) / len(scatter), 1e-300)  # a noiseless direction must not be lost
+        direction = np.linalg.solve(scatter + ridge * np.eye(len(scatter)), one.mean(axis=0) - zero.mean(axis=0))
+        direction /= max(float(np.abs(direction).max()), 1e-300)
+        kept[0][attack] = (worlds[0][half:] @ direction, worlds[1][half:] @ direction)
+        kept[1][attack] = (fresh[attack][0] @ direction, fresh[attack][1] @ direction)
+    return kept
+
+
+def _hits(
+    scores: tuple[NDArray[np.float64], NDArray[np.float64]], sign: int, order: int, threshold: float
+) -> tuple[int, int, int]:
+    """Returns how often the alternative and the null reach the threshold, and the number of runs."""
+    one, zero = _sides(scores, sign, order)
+    return int((one >= threshold).sum()), int((zero >= threshold).sum()), len(one)
+
+
+def lower_bound(pilot: Scores, fresh: Scores, delta: float, confidence: float = 0.999) -> tuple[float, str]:
     """Returns the best proven lower bound on ε (at least 0), and the attack that gave it.
 
     Args:
-        pilot: For each attack its scores on independent runs of neighbour 0 and of neighbour 1, to choose thresholds
-            by.
+        pilot: What each attack saw on independent runs of neighbour 0 and of neighbour 1, to choose thresholds by.
         fresh: The same attacks on fresh runs, to prove the bound by.
         delta: The claimed δ.
         confidence: Of the bound.
     """
     alpha = 1 - confidence
-    candidates: list[tuple[float, str, int, int, float]] = []
+    pilot, fresh = _learn(pilot, fresh)
+    quantiles = np.concatenate([1 - np.geomspace(1e-4, 0.5, _PILOT_THRESHOLDS), [0.1, 0.25, 0.4]])
+    tried: list[tuple[str, int, int, float]] = []
     for attack, scores in pilot.items():
+        candidates = []
         for sign, order in itertools.product((1, -1), (0, 1)):
-            one, zero = _sides(scores, sign, order)
-            quantiles = np.concatenate([1 - np.geomspace(1e-4, 0.5, _PILOT_THRESHOLDS), [0.6, 0.75, 0.9]])
-            for threshold in np.unique(np.quantile(np.concatenate([one, zero]), quantiles)):
-                hits, false = int((one > threshold).sum()), int((zero > threshold).sum())
-                candidates.append(
-                    (_bound(hits, false, len(one), delta, alpha / _TRIED), attack, sign, order, threshold)
-                )
-    candidates.sort(key=lambda candidate: -candidate[0])
+            for threshold in np.unique(np.quantile(sign * np.concatenate(scores), quantiles, method="higher")):
+                value = _bound(*_hits(scores, sign, order, threshold), delta, alpha / 10)
+                candidates.append((value, sign, order, float(threshold)))
+        candidates.sort(key=lambda candidate: -candidate[0])
+        tried += [(attack, sign, order, threshold) for _, sign, order, threshold in candidates[:_TRIED]]
     best, best_attack = 0.0, "none"
-    tried = candidates[:_TRIED]
-    for _, attack, sign, order, threshold in tried:
-        one, zero = _sides(fresh[attack], sign, order)
-        hits, false = int((one > threshold).sum()), int((zero > threshold).sum())
-        found = _bound(hits, false, len(one), delta, alpha / len(tried))
+    for attack, sign, order, threshold in tried:
+        found = _bound(*_hits(fresh[attack], sign, order, threshold), delta, alpha / len(tried))
         if found > best:
             best, best_attack = found, attack
     return best, best_attack
@@ -136,4 +160,5 @@ def audit(target: Target, *, runs: int = 200_000, seed: Seed = None, confidence:
         worlds = [target.scores(world, size, rng) for world, rng in enumerate(rngs)]
         samples.append({attack: (worlds[0][attack], worlds[1][attack]) for attack in worlds[0]})
     bound, attack = lower_bound(samples[0], samples[1], target.claim.delta, confidence)
-    return Finding(target.name, target.claim, bound, attack, n, confidence)
+    had = len(samples[1][attack][0]) if attack in samples[1] else n
+    return Finding(target.name, target.claim, bound, attack, had, confidence)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from discreet.errors import InvalidInput, UnknownName
+from discreet.errors import InvalidInput, UnknownName, check_integer
 from discreet.mdp import Spec, Trajectory
 from discreet.noise.streams import Role, seed_sequence
 from discreet.noise.streams import stream as rng_stream
@@ -26,7 +26,8 @@ __all__ = ["TARGETS", "SumTarget", "Target", "central", "named", "single", "stre
 TARGETS: tuple[str, ...] = ("laplace", "gaussian", *CENTRAL, "central")
 
 _READS_EACH = 3  # a release is read again and again: noise that is drawn anew would average out
-_TIMED_RUNS = 1000  # runs that are watched one by one
+_SINGLE_RUNS = 2000  # runs that are watched one by one
+_COPIES = 5000  # runs that are done at once
 
 
 class Target(Protocol):
@@ -46,19 +47,22 @@ class Target(Protocol):
 
 @dataclass(frozen=True)
 class SumTarget:
-    """A private sum under attack: one user a batch, the first of whom is replaced.
+    """A private sum under attack: one user a batch, one of whom is replaced: the first, one in the middle, or the last.
 
     The attacker sees every read, several times over, and whether the sum could be read. They know everything but
-    whose data it was, and compute the exact likelihood ratio that the claimed mechanism would have.
+    whose data it was. They compute the exact likelihood ratio that the claimed mechanism would have, and they learn
+    the best linear combination of the reads from a pilot sample, which needs no belief about the mechanism.
 
     Attributes:
         name: What it is called.
         claim: What is claimed.
         make: Called with a number of copies and a generator; returns a sum of that many independent copies.
-        zero: The first user's contribution in world 0, (size,).
+        zero: The replaced user's contribution in world 0, (size,).
         one: The same in world 1.
         digits: To how many decimals scores are rounded. The last bits of a sum of floating-point numbers betray its
             terms: with 17 decimals the attack breaks fast noise, which is for simulation only, whatever its scale.
+        end_to_end: If given, called with a world and a generator; runs the whole mechanism once, as users meet it, and
+            returns all that it released, flat.
     """
 
     name: str
@@ -67,45 +71,65 @@ class SumTarget:
     zero: NDArray[np.float64]
     one: NDArray[np.float64]
     digits: int = 9
+    end_to_end: Callable[[int, np.random.Generator], NDArray[np.float64]] | None = None
 
     def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
-        """Attacks ``runs`` copies at once by the likelihood ratio, and some one by one by their timing."""
-        timed = min(runs, _TIMED_RUNS)
-        timing = [self._observe(self.make(1, rng), world)[1] for _ in range(timed)]
-        return {"likelihood ratio": self._likelihood_ratio(world, runs, rng), "timing": np.array(timing)}
+        """Attacks ``runs`` copies at once, and some one by one by their timing and from end to end."""
+        found: dict[str, NDArray[np.float64]] = {}
+        horizon = self.make(1, rng).horizon
+        for position in sorted({0, horizon // 2, horizon - 1}):
+            ratio, reads = self._copies(world, position, runs, rng)
+            found[f"likelihood ratio, user {position + 1}"] = ratio
+            found[f"linear, user {position + 1}"] = reads
+        few = min(runs, _SINGLE_RUNS)
+        found["timing"] = np.array([self._observe(self.make(1, rng), world, 0)[1] for _ in range(few)])
+        if self.end_to_end is not None:
+            found["end to end"] = np.array([self.end_to_end(world, rng) for _ in range(few)])
+        return found
 
-    def _observe(self, sum_: PrivateSum, world: int) -> tuple[NDArray[np.float64], float]:
+    def _observe(self, sum_: PrivateSum, world: int, position: int) -> tuple[NDArray[np.float64], float]:
         """Feeds one user a batch; returns the reads, (reads, size), and how often the sum could not be read."""
         vector = np.tile(self.one if world else self.zero, sum_.size // len(self.zero))
-        coordinates = np.arange(sum_.size)[None]
+        coordinates, nothing = np.arange(sum_.size)[None], np.zeros((1, sum_.size))
         reads, refused = np.zeros((sum_.horizon, sum_.size)), 0.0
         for t in range(sum_.horizon):
-            sum_.add(coordinates, (vector if t == 0 else np.zeros_like(vector))[None])
+            sum_.add(coordinates, vector[None] if t == position else nothing)
             if sum_.readable:
                 reads[t] = np.mean([sum_.read() for _ in range(_READS_EACH)], axis=0)
             else:
                 refused += 1.0
         return reads, refused
 
-    def _likelihood_ratio(self, world: int, runs: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Returns ln f₁ − ln f₀ of each run's reads, for the noise that the sum says it has."""
-        found = []
-        width = len(self.zero)
-        for start in range(0, runs, 20_000):
-            copies = min(20_000, runs - start)
+    def _copies(
+        self, world: int, position: int, runs: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Returns ln f₁ − ln f₀ of each run, for the noise that the sum says it has, and each run's reads projected.
+
+        The reads, (runs, reads), are projected on the difference of the two contributions.
+        """
+        ratios: list[NDArray[np.float64]] = []
+        projected: list[NDArray[np.float64]] = []
+        width, apart = len(self.zero), self.one - self.zero
+        for start in range(0, runs, _COPIES):
+            copies = min(_COPIES, runs - start)
             sum_ = self.make(copies, rng)
-            reads, _ = self._observe(sum_, world)
+            reads, _ = self._observe(sum_, world, position)
             solve = np.linalg.inv(sum_.factorisation.matrix())  # the reads are prefix sums plus B z
             logs = []
             for vector in (self.zero, self.one):
-                z = solve @ (reads - np.tile(vector, copies)) / sum_.scale
+                prefix = np.zeros((sum_.horizon, 1))
+                prefix[position:] = 1.0
+                z = solve @ (reads - prefix * np.tile(vector, copies)) / sum_.scale
                 logs.append(-np.abs(z) if sum_.distribution == "laplace" else -(z**2) / 2)
-            ratio = (logs[1] - logs[0]).sum(axis=0).reshape(copies, width).sum(axis=1)
-            found.append(ratio)
-        return np.round(np.concatenate(found), self.digits)
+            ratios.append((logs[1] - logs[0]).sum(axis=0).reshape(copies, width).sum(axis=1))
+            projected.append((reads.reshape(sum_.horizon, copies, width) @ apart).T)
+        ratio, projection = np.concatenate(ratios), np.concatenate(projected)
+        np.round(ratio, self.digits, out=ratio)
+        np.round(projection, self.digits, out=projection)
+        return ratio, projection
 
 
-def stream(name: str, budget: Budget, reads: int = 7) -> SumTarget:
+def stream(name: str, budget: Budget, reads: int = 15) -> SumTarget:
     """Returns a stream of counts kept by a central sum, sensitivity 1, read after every user."""
     unit = Sensitivity(1.0, 1.0)
 
@@ -144,6 +168,19 @@ def central(privacy: Central, *, steps: int = 1, reads: int = 2, stationary: boo
         np.add.at(vector, report.indices, report.values)
         vectors.append(vector)
     built = privatizer.sum
+    trajectories = [Trajectory(np.full(steps + 1, corner), np.full(steps, corner), np.ones(steps)) for corner in (0, 1)]
+
+    def end_to_end(world: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """A privatizer of its own; the first user is replaced, the others are all alike."""
+        whole = CentralPrivatizer(spec, privacy, capacity=reads, horizon=reads, stationary=stationary, rng=rng)
+        whole.__dict__["error"] = privatizer.error  # public, and slow to compute
+        released = []
+        for t in range(reads):
+            trajectory = trajectories[world if t == 0 else 0]
+            whole.collect(whole.shuffler([whole.encoder.encode(trajectory, rng)], rng))
+            counts = whole.counts()
+            released += [counts.visits, counts.transitions, counts.rewards]
+        return np.concatenate([array.ravel() for array in released])
 
     def make(copies: int, rng: np.random.Generator) -> PrivateSum:
         return PrivateSum(
@@ -155,7 +192,7 @@ def central(privacy: Central, *, steps: int = 1, reads: int = 2, stationary: boo
             rng=rng,
         )
 
-    return SumTarget("central", privatizer.guarantee, make, vectors[0], vectors[1])
+    return SumTarget("central", privatizer.guarantee, make, vectors[0], vectors[1], end_to_end=end_to_end)
 
 
 def _claim(make: Callable[[int, np.random.Generator], PrivateSum], delta: float) -> Guarantee:
@@ -180,7 +217,7 @@ def named(
         raise UnknownName("target", name, TARGETS)
     if name == "central":
         privacy = Central(epsilon, delta, sum=sum, calibration=calibration, release=release)
-        return central(privacy, steps=steps, reads=reads or 2, stationary=stationary)
+        return central(privacy, steps=steps, reads=2 if reads is None else reads, stationary=stationary)
     given = {"sum": sum != "auto", "calibration": calibration != "sound", "release": release != "auto"}
     for option, value in {**given, "stationary": stationary, "steps": steps != 1}.items():
         if value:
@@ -190,4 +227,8 @@ def named(
     if name == "laplace" and delta > 0:
         raise InvalidInput(f"the target laplace is for pure privacy, got delta={delta}")
     budget = Budget(epsilon, delta)
-    return single(budget) if name in ("laplace", "gaussian") else stream(name, budget, reads or 7)
+    if name not in ("laplace", "gaussian"):
+        return stream(name, budget, 15 if reads is None else check_integer("reads", reads))
+    if reads is not None:
+        raise InvalidInput(f"--reads is for streams and the target central, got target {name}")
+    return single(budget)

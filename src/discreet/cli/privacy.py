@@ -71,7 +71,7 @@ def budget(
 @click.command()
 @click.argument("target")
 @click.option("--sum", "sum_", default="auto", show_default=True, help="Which sum, for the target central.")
-@click.option("--reads", type=int, help="Reads of the stream.  [default: 7; 2 for central]")
+@click.option("--reads", type=int, help="Reads of the stream.  [default: 15; 2 for central]")
 @click.option("--steps", type=int, default=1, show_default=True, help="Steps an episode, for the target central.")
 @click.option(
     "--runs", type=int, help="Runs of each of the two neighbours.  [default: 4,000,000 for one number, else 200,000]"

@@ -23,9 +23,10 @@ usable as filters (`discreet.privacy.ledger`).
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
-from discreet.errors import InvalidInput, Unproven
+from discreet.errors import InvalidInput, Unproven, check_integer
 
 __all__ = [
     "DpEvent",
@@ -46,8 +47,8 @@ _TINY = 1e-300
 
 
 def _positive(noise_multiplier: float) -> float:
-    if not 0 < noise_multiplier < math.inf:
-        raise InvalidInput(f"noise_multiplier must be positive and finite, got noise_multiplier={noise_multiplier!r}")
+    if not 1e-9 <= noise_multiplier <= 1e15:  # NaN fails too
+        raise InvalidInput(f"noise_multiplier must lie in [1e-9, 1e15], got noise_multiplier={noise_multiplier!r}")
     return float(noise_multiplier)
 
 
@@ -56,7 +57,7 @@ def gaussian(noise_multiplier: float, count: int = 1) -> DpEvent:
     import dp_accounting
 
     event = dp_accounting.GaussianDpEvent(_positive(noise_multiplier))
-    return event if count == 1 else dp_accounting.SelfComposedDpEvent(event, count)
+    return event if check_integer("count", count) == 1 else dp_accounting.SelfComposedDpEvent(event, count)
 
 
 def laplace(noise_multiplier: float, count: int = 1) -> DpEvent:
@@ -64,7 +65,7 @@ def laplace(noise_multiplier: float, count: int = 1) -> DpEvent:
     import dp_accounting
 
     event = dp_accounting.LaplaceDpEvent(_positive(noise_multiplier))
-    return event if count == 1 else dp_accounting.SelfComposedDpEvent(event, count)
+    return event if check_integer("count", count) == 1 else dp_accounting.SelfComposedDpEvent(event, count)
 
 
 def pure(epsilon: float) -> DpEvent:
@@ -111,11 +112,14 @@ def losses(event: DpEvent) -> tuple[float, float]:
     if isinstance(event, dp_accounting.LaplaceDpEvent):
         return 0.0, 1 / _positive(event.noise_multiplier)
     if isinstance(event, dp_accounting.RandomizedResponseDpEvent):
+        if not (0 < event.noise_parameter <= 1 and event.num_buckets >= 1):
+            raise InvalidInput(f"noise_parameter must lie in (0, 1], got noise_parameter={event.noise_parameter!r}")
         other = event.noise_parameter / event.num_buckets  # probability of each wrong answer
         return 0.0, math.log((1 - event.noise_parameter + other) / other)
     if isinstance(event, dp_accounting.SelfComposedDpEvent):
         mu2, pure = losses(event.event)
-        return event.count * mu2, event.count * pure
+        count = check_integer("count", event.count, least=0)
+        return count * mu2, count * pure
     if isinstance(event, dp_accounting.ComposedDpEvent):
         parts = [losses(part) for part in event.events]
         return math.fsum(part[0] for part in parts), math.fsum(part[1] for part in parts)
@@ -133,34 +137,46 @@ def epsilon(event: DpEvent, delta: float) -> float:
 
 
 def _log_delta(mu: float, eps: float) -> float:
-    """Returns ln δ of a μ-GDP mechanism at ε, accurately also where both terms nearly cancel."""
-    from scipy.special import log_ndtr
+    """Returns ln δ of a μ-GDP mechanism at ε.
 
-    first = float(log_ndtr(-eps / mu + mu / 2))
-    second = eps + float(log_ndtr(-eps / mu - mu / 2))
-    return first + math.log(max(-math.expm1(second - first), _TINY))
+    With a = ε/μ − μ/2, δ = Φ(−a) − e^ε·Φ(−a − μ) = φ(a)·(M(a) − M(a + μ)), M being Mills' ratio: no large exponents
+    cancel.
+    """
+    from scipy.special import erfcx, log_ndtr
+
+    a = eps / mu - mu / 2
+    if a < 0:  # the first term is at least ½
+        first, second = float(log_ndtr(-a)), eps + float(log_ndtr(-a - mu))
+        return first + math.log(max(-math.expm1(min(second - first, 0.0)), _TINY))
+    mills = math.sqrt(math.pi / 2) * (float(erfcx(a / math.sqrt(2))) - float(erfcx((a + mu) / math.sqrt(2))))
+    return -a * a / 2 - math.log(math.sqrt(2 * math.pi)) + math.log(max(mills, _TINY))
 
 
+@lru_cache(maxsize=4096)
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Returns the exact ε of a μ-GDP mechanism at ``delta``, rounded up."""
+    """Returns the ε of a μ-GDP mechanism at ``delta``: exact up to rounding, which goes up."""
     from scipy.optimize import brentq
+    from scipy.special import ndtri
 
     if mu == 0:
         return 0.0
     if delta <= 0:
         return math.inf
+    if mu > 50:  # δ ≤ Φ(−ε/μ + μ/2): next to exact here, and without cancellation
+        return (mu * mu / 2 - mu * float(ndtri(delta))) * (1 + 1e-12)
     target = math.log(delta)
     if _log_delta(mu, 0.0) <= target:
         return 0.0
-    high = 1.0
+    high = mu
     while _log_delta(mu, high) > target:
         high *= 2
-    root = float(brentq(lambda eps: _log_delta(mu, eps) - target, 0.0, high, xtol=1e-14, rtol=1e-14))
-    return min(root * (1 + 1e-12), high)
+    root = float(brentq(lambda eps: _log_delta(mu, eps) - target, 0.0, high, xtol=1e-300, rtol=1e-14))
+    return root * (1 + 1e-9)
 
 
+@lru_cache(maxsize=4096)
 def gaussian_mu(eps: float, delta: float) -> float:
-    """Returns the largest μ such that μ-GDP implies (ε, δ)-DP, rounded down.
+    """Returns the largest μ such that μ-GDP implies (ε, δ)-DP: exact up to rounding, which goes down.
 
     Raises:
         ValueError: If δ = 0: no Gaussian mechanism is purely private.
@@ -169,9 +185,10 @@ def gaussian_mu(eps: float, delta: float) -> float:
 
     if delta <= 0:
         raise InvalidInput(f"Gaussian noise needs delta > 0, got delta={delta!r}")
-    target = math.log(delta)
-    low, high = 1e-12, 1.0
-    while _log_delta(high, eps) < target:
-        high *= 2
-    root = float(brentq(lambda mu: _log_delta(mu, eps) - target, low, high, xtol=1e-15, rtol=1e-14))
-    return root * (1 - 1e-10)
+    low, high = 1e-13, 1e-12
+    while gaussian_epsilon(high, delta) < eps:
+        low, high = high, high * 2
+    root = float(brentq(lambda mu: gaussian_epsilon(mu, delta) - eps, low, high, xtol=1e-300, rtol=1e-13))
+    while gaussian_epsilon(root, delta) > eps:  # the accountant has the last word
+        root *= 1 - 1e-9
+    return root * (1 - 1e-9)  # room for the rounding of noise multipliers

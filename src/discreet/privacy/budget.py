@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from discreet.errors import InvalidInput
@@ -15,7 +14,7 @@ class Budget:
     """A privacy budget (ε, δ); δ = 0 asks for pure differential privacy.
 
     Raises:
-        ValueError: Naming the value, unless 0 < ε < ∞ and 0 ≤ δ < 1.
+        ValueError: Naming the value, unless 10⁻⁶ ≤ ε ≤ 10⁴ and δ is 0 or in [10⁻¹⁰⁰, 1): what the accountant covers.
     """
 
     epsilon: float
@@ -30,7 +29,7 @@ class Budget:
                 object.__setattr__(self, name, float(value))
             except (TypeError, ValueError):
                 raise InvalidInput(f"{name} must be a number, got {name}={value!r}") from None
-        if not 0 < self.epsilon < math.inf:
-            raise InvalidInput(f"epsilon must be positive and finite, got epsilon={self.epsilon!r}")
-        if not 0 <= self.delta < 1:
-            raise InvalidInput(f"delta must lie in [0, 1), got delta={self.delta!r}")
+        if not 1e-6 <= self.epsilon <= 1e4:  # NaN fails too
+            raise InvalidInput(f"epsilon must lie in [1e-6, 1e4], got epsilon={self.epsilon!r}")
+        if self.delta != 0 and not 1e-100 <= self.delta < 1:
+            raise InvalidInput(f"delta must be 0 or lie in [1e-100, 1), got delta={self.delta!r}")

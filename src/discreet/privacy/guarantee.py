@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from discreet.errors import Unproven, check_integer
+from discreet.errors import InvalidInput, Unproven, check_integer
 
 __all__ = ["Guarantee"]
 
@@ -55,8 +55,16 @@ class Guarantee:
         if self.events is None:
             raise Unproven("this guarantee has no events to compute a group's from")
         mu2, pure = accounting.losses(self.events)
-        epsilon = k * pure + accounting.gaussian_epsilon(k * math.sqrt(mu2), self.delta)
-        return replace(self, epsilon=epsilon, unit=f"group of {k} users", events=None)
+        parts = [accounting.gaussian(1 / (k * math.sqrt(mu2)))] if mu2 else []
+        parts += [accounting.laplace(1 / (k * pure))] if pure else []
+        event = accounting.compose(*parts)
+        return replace(
+            self, epsilon=accounting.epsilon(event, self.delta), unit=f"group of {k} {self.unit}s", events=event
+        )
+
+    def __post_init__(self) -> None:
+        if not (self.epsilon >= 0 and 0 <= self.delta <= 1):  # NaN fails too
+            raise InvalidInput(f"no guarantee has epsilon={self.epsilon!r}, delta={self.delta!r}")
 
     def __str__(self) -> str:
         if self.notion == "none":

@@ -65,7 +65,10 @@ class Ledger:
         return max(self.budget.epsilon - self.spent, 0.0)
 
     def _charge(self, event: accounting.DpEvent, label: str) -> Charge:
-        return Charge(str(label), *accounting.losses(event))
+        charge = Charge(str(label), *accounting.losses(event))
+        if not (charge.mu2 >= 0 and charge.pure >= 0):
+            raise InvalidInput("a charge must not be negative")
+        return charge
 
     def fits(self, event: accounting.DpEvent) -> bool:
         """Returns whether ``event`` could be charged now."""
@@ -108,7 +111,9 @@ class Ledger:
                 raise InvalidInput(f"this ledger has version {document['version']!r}, {_VERSION} is needed")
             ledger = cls(Budget(**document["budget"]))
             charges = [Charge(str(c["label"]), float(c["mu2"]), float(c["pure"])) for c in document["charges"]]
-        except (KeyError, TypeError, json.JSONDecodeError) as error:
+        except InvalidInput:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"this is not a ledger: {type(error).__name__}") from None
         if any(not (charge.mu2 >= 0 and charge.pure >= 0) for charge in charges):
             raise InvalidInput("this is not a ledger: a charge is negative")

@@ -22,14 +22,30 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from discreet.errors import check_integer
+from discreet.errors import check_integer, check_number
 
-__all__ = ["Sensitivity", "tabular"]
+__all__ = ["Sensitivity", "UserBound", "tabular", "tabular_user"]
 
 
 @dataclass(frozen=True)
 class Sensitivity:
     """The largest change of a user's vector, in L1 and in L2 norm."""
+
+    l1: float
+    l2: float
+
+    def __post_init__(self) -> None:
+        for name in ("l1", "l2"):
+            check_number(name, getattr(self, name), above=True)
+
+
+@dataclass(frozen=True)
+class UserBound:
+    """What one user's vector must keep for a sensitivity to hold: no negative entry, and these norms.
+
+    For two such vectors ‖x − y‖₁ ≤ ‖x‖₁ + ‖y‖₁, and ‖x − y‖₂² ≤ ‖x‖₂² + ‖y‖₂² because their inner product is not
+    negative.
+    """
 
     l1: float
     l2: float
@@ -46,3 +62,9 @@ def tabular(horizon: int, families: int = 1, *, stationary: bool = False) -> Sen
     H, f = check_integer("horizon", horizon), check_integer("families", families)
     squares = 2 * H * H if stationary else 2 * H
     return Sensitivity(l1=2.0 * H * f, l2=math.sqrt(squares * f))
+
+
+def tabular_user(horizon: int, families: int = 1, *, stationary: bool = False) -> UserBound:
+    """Returns the norms of one user's vector that imply `tabular`."""
+    both = tabular(horizon, families, stationary=stationary)
+    return UserBound(both.l1 / 2, both.l2 / math.sqrt(2))

@@ -9,12 +9,18 @@ from discreet.errors import InvalidInput, UnknownName
 from discreet.privacy.budget import Budget
 from discreet.privacy.guarantee import Guarantee
 
-__all__ = ["CALIBRATIONS", "RELEASES", "Central", "Local", "NonPrivate", "Shuffle", "TrustModel"]
+__all__ = ["CALIBRATIONS", "RELEASES", "SUMS", "Central", "Local", "NonPrivate", "Shuffle", "TrustModel"]
 
 #: How noise is scaled: to a proof of the budget, or as the paper prints it.
 CALIBRATIONS = ("sound", "paper")
 #: What is released: the agent's own choice, all three families, or transitions and rewards only.
 RELEASES = ("auto", "nmr", "mr")
+#: The private sums of each trust model.
+SUMS = {
+    "Central": ("tree", "smooth-tree", "factored", "batch", "auto"),
+    "Local": ("laplace", "gaussian", "sampled", "auto"),
+    "Shuffle": ("binomial", "auto"),
+}
 _NOISES = ("fast", "secure")
 
 
@@ -50,7 +56,7 @@ class _Budgeted(TrustModel):
         budget = Budget(self.epsilon, self.delta)
         object.__setattr__(self, "epsilon", budget.epsilon)
         object.__setattr__(self, "delta", budget.delta)
-        for name, known in (("calibration", CALIBRATIONS), ("noise", _NOISES)):
+        for name, known in (("sum", SUMS[type(self).__name__]), ("calibration", CALIBRATIONS), ("noise", _NOISES)):
             if getattr(self, name) not in known:
                 raise UnknownName(name, getattr(self, name), known)
         if self.noise == "secure":
@@ -135,8 +141,6 @@ class Shuffle(_Budgeted):
         super().__post_init__()
         if self.release not in RELEASES:
             raise UnknownName("release", self.release, RELEASES)
-        if self.sum not in ("auto", "binomial"):
-            raise UnknownName("sum", self.sum, ("binomial", "auto"))
         if self.delta == 0:
             raise InvalidInput("the shuffle model needs delta > 0, got delta=0.0")
         if not 0 < self.honest_fraction <= 1:

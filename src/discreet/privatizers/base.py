@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from discreet.errors import InvalidInput
 from discreet.privacy import Batch, RawBatch, RawReport, Report
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class Collector(Shuffler[RawReport, RawBatch]):
 
     def __call__(self, reports: Sequence[RawReport], rng: np.random.Generator | None = None) -> RawBatch:
         """Returns the reports, one row each."""
+        if not reports:
+            raise InvalidInput("a batch needs at least one report")
         return RawBatch(np.stack([r.indices for r in reports]), np.stack([r.values for r in reports]))
 
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discreet.errors import InvalidInput, check_fraction, check_integer
-from discreet.privacy import Batch, Guarantee, RawBatch, Sensitivity, accounting
-from discreet.privacy.sensitivity import tabular
+from discreet.privacy import Batch, Budget, Guarantee, RawBatch, Sensitivity, accounting
+from discreet.privacy.sensitivity import UserBound, tabular, tabular_user
 from discreet.privatizers.base import Collector, PrivateCounts
 from discreet.privatizers.encoders import RawEncoder
 from discreet.privatizers.layout import Layout
-from discreet.sums import CENTRAL, PrivateSum, calibrated, factorisation, worst_std
+from discreet.sums import CENTRAL, PrivateSum, calibrated, factorise, worst_std
 
 if TYPE_CHECKING:
     from discreet.mdp import Spec
@@ -23,14 +23,25 @@ if TYPE_CHECKING:
 __all__ = ["CentralPrivatizer", "choose_sum", "paper_scale"]
 
 
-def choose_sum(privacy: Central, horizon: int, sensitivity: Sensitivity) -> str:
-    """Returns the sum that ``privacy`` names; for ``"auto"`` the one with the least noise in its worst read."""
-    if privacy.sum != "auto":
-        return privacy.sum
+def choose_sum(privacy: Central, horizon: int, sensitivity: Sensitivity) -> tuple[str, Budget]:
+    """Returns the sum that ``privacy`` names and the budget it is calibrated for.
+
+    For ``"auto"`` the sum with the least noise in its worst read: with Gaussian noise for δ > 0, or with Laplace
+    noise, which is proven for δ = 0 and thus for any δ.
+    """
     if privacy.calibration == "paper":
-        return "tree"
-    proven = [name for name in CENTRAL if privacy.delta > 0 or name != "factored"]
-    return min(proven, key=lambda name: (worst_std(name, horizon, sensitivity, privacy.budget), CENTRAL.index(name)))
+        return ("tree" if privacy.sum == "auto" else privacy.sum), Budget(privacy.epsilon)
+    if privacy.sum != "auto":
+        return privacy.sum, privacy.budget
+    found: list[tuple[float, str, Budget]] = []
+    for budget in dict.fromkeys((privacy.budget, Budget(privacy.epsilon))):
+        for name in CENTRAL:
+            try:
+                found.append((worst_std(name, horizon, sensitivity, budget), name, budget))
+            except InvalidInput:
+                continue  # not proven for this δ, or not for so many reads
+    _, name, budget = min(found, key=lambda candidate: candidate[0])
+    return name, budget
 
 
 def paper_scale(epsilon: float, steps: int, reads: int) -> float:
@@ -79,9 +90,10 @@ class CentralPrivatizer:
         self.failure = check_fraction("failure", failure)
         self.layout = Layout(spec, stationary, visits=privacy.release != "mr")
         sensitivity = tabular(spec.horizon, self.layout.families, stationary=stationary)
-        name = choose_sum(privacy, horizon, sensitivity)
+        bound = tabular_user(spec.horizon, self.layout.families, stationary=stationary)
+        name, budget = choose_sum(privacy, horizon, sensitivity)
         if privacy.calibration == "paper":
-            self.sum = self._printed(name, capacity, horizon, sensitivity, rng)
+            self.sum = self._printed(name, capacity, horizon, sensitivity, rng, bound)
         else:
             self.sum = calibrated(
                 name,
@@ -89,14 +101,21 @@ class CentralPrivatizer:
                 capacity=capacity,
                 horizon=horizon,
                 sensitivity=sensitivity,
-                budget=privacy.budget,
+                budget=budget,
                 rng=rng,
+                bound=bound,
             )
         self.encoder = RawEncoder(self.layout)
         self.shuffler = Collector()
 
     def _printed(
-        self, name: str, capacity: int, horizon: int, sensitivity: Sensitivity, rng: np.random.Generator
+        self,
+        name: str,
+        capacity: int,
+        horizon: int,
+        sensitivity: Sensitivity,
+        rng: np.random.Generator,
+        bound: UserBound,
     ) -> PrivateSum:
         """The paper's noise, with the event that it really has."""
         if name != "tree" or not self.layout.visits:
@@ -105,12 +124,13 @@ class CentralPrivatizer:
                 f"calibration='paper' is printed for the central Laplace sum='tree' with release='nmr', got {asked}"
             )
         return PrivateSum(
-            factorisation("tree", horizon, 0.0),
+            factorise("tree", horizon, 0.0),
             self.layout.size,
             capacity=capacity,
             scale=paper_scale(self.privacy.epsilon, self.layout.spec.horizon, horizon),
             sensitivity=sensitivity,
             rng=rng,
+            bound=bound,
         )
 
     @cached_property

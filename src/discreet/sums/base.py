@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from discreet.noise.fast import Distribution
-    from discreet.privacy import Sensitivity
+    from discreet.privacy.sensitivity import Sensitivity, UserBound
     from discreet.sums.factorisation import Factorisation
 
 __all__ = ["PrivateSum"]
@@ -45,10 +45,11 @@ class PrivateSum:
         scale: Of the fresh noise a read and coordinate: Laplace's b or the Gaussian's σ.
         sensitivity: Of one user's vector, replace-one.
         rng: Where the noise comes from; fast, for simulation.
+        bound: What every user's vector must keep for the sensitivity to hold; without it, the caller vouches for that.
 
     Guarantee:
         All reads together are one adaptive mechanism with the privacy event ``event``, for replacing one user. What is
-        inside (``state``, ``total``) is raw personal data.
+        inside (``state``) is raw personal data.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class PrivateSum:
         scale: float,
         sensitivity: Sensitivity,
         rng: np.random.Generator,
+        bound: UserBound | None = None,
     ) -> None:
         if not 0 < scale < math.inf:
             raise InvalidInput(f"scale must be positive and finite, got scale={scale!r}")
@@ -68,8 +70,9 @@ class PrivateSum:
         self.capacity = check_integer("capacity", capacity)
         self.scale = float(scale)
         self.sensitivity = sensitivity
+        self.bound = bound
         self.count = 0
-        self.total: NDArray[np.float64] = np.zeros(self.size)
+        self._total: NDArray[np.float64] = np.zeros(self.size)
         self._rng = rng
         self._noise_state = factorisation.start(self.size)
         self._released: NDArray[np.float64] = np.zeros(self.size)
@@ -169,13 +172,21 @@ class PrivateSum:
         from discreet.sums import _kernels
 
         indices, values = check_users(indices, values, self.size)
+        if self.bound is not None:
+            least, l1, l2 = _kernels.largest_norms(indices, values)
+            slack = 1 + 1e-9
+            if least < 0 or l1 > self.bound.l1 * slack or math.sqrt(l2) > self.bound.l2 * slack:
+                raise InvalidPersonalData(
+                    f"a user's values must not be negative, with L1 norm at most {self.bound.l1:g} "
+                    f"and L2 norm at most {self.bound.l2:.6g}"
+                )
         if self.count + len(indices) > self.capacity:
             raise CapacityExceeded(
                 f"this sum holds {self.capacity} users: {self.count} are in it, got {len(indices)} more"
             )
         if self.reads == self.horizon:
             raise CapacityExceeded(f"all {self.horizon} reads of this sum are released: it takes no more users")
-        _kernels.add_users(self.total, indices, values)
+        _kernels.add_users(self._total, indices, values)
         self.count += len(indices)
         self._open = self._open or len(indices) > 0
 
@@ -191,12 +202,17 @@ class PrivateSum:
         if self._open:
             z = np.empty(self.size)
             fast.fill(self._rng, self.distribution, self.scale, z)
-            self._released = self.total + self.factorisation.advance(self._noise_state, z)
+            self._released = self._total + self.factorisation.advance(self._noise_state, z)
             self._open = False
         return self._released.copy()
 
     def state(self) -> dict[str, Any]:
-        """Returns all that is needed to go on exactly. It holds personal data and noise that must stay secret."""
+        """Returns all that is needed to go on exactly, once.
+
+        It holds personal data and noise that must stay secret. Going on from one state twice, with different users,
+        would use the same noise twice, and the difference of the two reads would be raw: `from_state` empties what it
+        is given.
+        """
         return copy.deepcopy(
             {
                 "kind": self.name,
@@ -206,8 +222,9 @@ class PrivateSum:
                 "capacity": self.capacity,
                 "scale": self.scale,
                 "sensitivity": self.sensitivity,
+                "bound": self.bound,
                 "count": self.count,
-                "total": self.total,
+                "total": self._total,
                 "released": self._released,
                 "open": self._open,
                 "noise": self._noise_state,
@@ -217,8 +234,11 @@ class PrivateSum:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> PrivateSum:
-        """Returns the sum that `state` describes; it goes on exactly where that one was."""
-        state = copy.deepcopy(state)
+        """Returns the sum that `state` describes, and empties ``state``: it goes on exactly where that one was."""
+        given, state = state, copy.deepcopy(state)
+        if not state:
+            raise InvalidInput("this state has been used: a sum goes on from a state only once")
+        given.clear()
         bits = getattr(np.random, state["rng"]["bit_generator"])()
         bits.state = state["rng"]
         found = cls(
@@ -228,8 +248,9 @@ class PrivateSum:
             scale=state["scale"],
             sensitivity=state["sensitivity"],
             rng=np.random.Generator(bits),
+            bound=state["bound"],
         )
-        found.count, found.total, found._released = state["count"], state["total"], state["released"]
+        found.count, found._total, found._released = state["count"], state["total"], state["released"]
         found._open, found._noise_state = state["open"], state["noise"]
         return found
 
@@ -238,13 +259,18 @@ def check_users(
     indices: NDArray[np.int64], values: NDArray[np.float64], size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Returns both as contiguous (users, n) arrays; raises naming the bound, never a person's index or value."""
-    indices, values = np.asarray(indices), np.asarray(values)
+    try:
+        indices, values = np.asarray(indices), np.asarray(values)
+    except ValueError:
+        raise InvalidPersonalData("indices and values must be two arrays of one shape (users, n)") from None
     if indices.ndim != 2 or indices.shape != values.shape:
         raise InvalidPersonalData("indices and values must be two arrays of one shape (users, n)")
     if indices.dtype.kind not in "iu" or values.dtype.kind not in "iuf":
         raise InvalidPersonalData("indices must be integers and values numbers")
     if indices.size and (indices.min() < 0 or indices.max() >= size):
         raise InvalidPersonalData(f"indices must lie in [0, {size})")
-    if not np.isfinite(values).all():
-        raise InvalidPersonalData("values must be finite")
-    return np.ascontiguousarray(indices, dtype=np.int64), np.ascontiguousarray(values, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        values = np.ascontiguousarray(values, dtype=np.float64)
+    if not (np.abs(values) <= 1e15).all():  # NaN fails too; larger ones would drown the sum in rounding errors
+        raise InvalidPersonalData("values must be finite, and at most 1e15")
+    return np.ascontiguousarray(indices, dtype=np.int64), values

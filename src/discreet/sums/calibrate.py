@@ -14,16 +14,17 @@ if TYPE_CHECKING:
     import numpy as np
 
     from discreet.noise.fast import Distribution
-    from discreet.privacy import Budget, Sensitivity
+    from discreet.privacy import Budget
+    from discreet.privacy.sensitivity import Sensitivity, UserBound
     from discreet.sums.factorisation import Factorisation
 
-__all__ = ["CENTRAL", "calibrated", "factorisation", "noise_scale", "worst_std"]
+__all__ = ["CENTRAL", "calibrated", "factorise", "noise_scale", "worst_std"]
 
 #: The central sums.
 CENTRAL: tuple[str, ...] = tuple(KINDS)
 
 
-def factorisation(name: str, horizon: int, delta: float) -> Factorisation:
+def factorise(name: str, horizon: int, delta: float) -> Factorisation:
     """Returns the factorisation of a central sum, with Laplace noise for δ = 0 and Gaussian noise for δ > 0.
 
     Raises:
@@ -62,15 +63,16 @@ def calibrated(
     sensitivity: Sensitivity,
     budget: Budget,
     rng: np.random.Generator,
+    bound: UserBound | None = None,
 ) -> PrivateSum:
     """Returns a private sum whose proven ε is the budget's, to within rounding and never above it."""
-    shape = factorisation(name, horizon, budget.delta)
+    shape = factorise(name, horizon, budget.delta)
     scale = noise_scale(shape, sensitivity, budget)
-    return PrivateSum(shape, size, capacity=capacity, scale=scale, sensitivity=sensitivity, rng=rng)
+    return PrivateSum(shape, size, capacity=capacity, scale=scale, sensitivity=sensitivity, rng=rng, bound=bound)
 
 
 def worst_std(name: str, horizon: int, sensitivity: Sensitivity, budget: Budget) -> float:
     """Returns the largest standard deviation of the noise in any read of a calibrated sum."""
-    shape = factorisation(name, horizon, budget.delta)
+    shape = factorise(name, horizon, budget.delta)
     unit = noise_scale(shape, sensitivity, budget) * (1 if shape.distribution == "gaussian" else math.sqrt(2))
     return unit * math.sqrt(shape.worst_variance)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.errors import CapacityExceeded, NotReadable
+from discreet.errors import CapacityExceeded, NotReadable, check_fraction
 from discreet.privacy import accounting
 from discreet.sums.base import check_users
 
@@ -50,8 +50,9 @@ class ExactSum:
         """Raw data is released."""
         return accounting.non_private()
 
-    def error_bound(self, beta: float) -> float:
+    def error_bound(self, beta: float, *, groups: tuple[tuple[int, int], ...] | None = None) -> float:
         """Returns 0: there is no noise."""
+        check_fraction("beta", beta)
         return 0.0
 
     def add(self, indices: NDArray[np.int64], values: NDArray[np.float64]) -> None:

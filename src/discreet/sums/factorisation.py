@@ -56,9 +56,10 @@ class Factorisation(ABC):
 
     @abstractmethod
     def spectrum(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns the possible variances of a read's noise for unit-variance z, and how many reads have each.
+        """Returns variances of noise for unit-variance z, and how often each counts.
 
-        For trees a variance is a number of nodes. For many reads variances may be rounded up.
+        The tails at x of such noise, added up with these counts, bound the probability that any read's noise exceeds
+        x: as a rule the reads' own variances and their numbers. For trees a variance is a number of nodes.
         """
 
     @abstractmethod
@@ -283,7 +284,10 @@ class Batch(Factorisation):
         return float(read)
 
     def spectrum(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        ends = np.unique(np.linspace(0, self.horizon, min(self.horizon, 50) + 1).round()[1:])  # rounded up within
+        # Lévy: the largest of partial sums of symmetric terms exceeds x at most twice as often as the last one does
+        if self.horizon > 2:
+            return np.array([float(self.horizon)]), np.array([2.0])
+        ends = np.arange(1, self.horizon + 1)
         return ends.astype(np.float64), np.diff(ends, prepend=0).astype(np.float64)
 
     def start(self, size: int) -> dict[str, Any]:
