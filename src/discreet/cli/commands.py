@@ -87,7 +87,7 @@ def run(env: str, as_json: bool, quiet: bool, out: Path | None, **options: Any) 
 @click.command("list")
 def list_() -> None:
     """List environments, agents, presets, trust models and targets."""
-    from discreet import agents, audit, envs, sums
+    from discreet import agents, audit, envs, privatizers, sums
 
     click.echo("environments (name:key=value,…)")
     for name in envs.NAMES:
@@ -102,6 +102,8 @@ def list_() -> None:
     click.echo("trust models")
     click.echo(f"  {'NonPrivate':14}no privacy: the baseline")
     click.echo(f"  {'Central':14}the server is trusted; private sums: {', '.join(sums.CENTRAL)}")
+    click.echo(f"  {'Local':14}nobody is trusted; sums: {', '.join(privatizers.LOCAL)}")
+    click.echo(f"  {'Shuffle':14}a shuffler is trusted to mix; sum: binomial")
     click.echo("targets of discreet audit")
     click.echo(f"  {', '.join(audit.TARGETS)}")
 

@@ -1,0 +1,268 @@
+"""Shuffle privacy: the account against exact convolutions, the two paths against each other, and the trust boundary."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import discreet as dc
+from discreet.mdp import Spec, Trajectory
+from discreet.privacy import binomial
+from discreet.privacy.binomial import BinomialEvent
+from discreet.privatizers import ShufflePrivatizer, encoders
+from discreet.privatizers.shuffle import BitShuffler, paper_bits
+
+SMALL = Spec(2, 1, 20)
+
+
+def constant(corner, reward=1.0):
+    """A user who stays where they are."""
+    return Trajectory(np.full(21, corner), np.zeros(20, dtype=int), np.full(20, reward))
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory, monkeypatch):
+    """Calibrations of this test run only."""
+    monkeypatch.setenv("DISCREET_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "calibrations"))
+
+
+def build(privacy, spec=SMALL, *, batch_size=50, capacity=None, **options):
+    options.setdefault("stationary", False)
+    return ShufflePrivatizer(spec, privacy, capacity=capacity or 4 * batch_size, batch_size=batch_size, **options)
+
+
+def exact_epsilon(trials, p, changes, delta):
+    """ε of the product of x + Bin(trials, p) over counters that change by ``changes``, by listing the loss's values."""
+    k = np.arange(trials + 1)
+    pmf = stats.binom.pmf(k, trials, p)
+    losses, masses = np.zeros(1), np.ones(1)
+    lost = 0.0
+    for change in changes:
+        with np.errstate(divide="ignore"):
+            other = np.where(
+                (k - change >= 0) & (k - change <= trials), np.log(stats.binom.pmf(k - change, trials, p)), -np.inf
+            )
+            loss = np.log(pmf) - other
+        keep = pmf > 1e-18
+        lost += pmf[keep & ~np.isfinite(loss)].sum() + pmf[~keep].sum()
+        keep &= np.isfinite(loss)
+        losses, masses = (
+            (losses[:, None] + loss[keep][None]).ravel(),
+            (masses[:, None] * pmf[keep][None]).ravel(),
+        )
+        cells, where = np.unique(np.round(losses, 4), return_inverse=True)
+        masses = np.bincount(where.ravel(), masses)
+        losses = cells
+    low, high = 0.0, 50.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        got = lost + (masses * np.maximum(1 - np.exp(middle - losses), 0)).sum()
+        low, high = (middle, high) if got > delta else (low, middle)
+    return high
+
+
+@pytest.mark.parametrize(
+    ("trials", "p", "shift", "pairs"), [(60, 0.5, 1, 1), (200, 0.3, 1, 2), (400, 0.5, 2, 1), (300, 0.1, 1, 1)]
+)
+def test_the_account_agrees_with_exact_convolutions(trials, p, shift, pairs):
+    """Must show: within 1 %, and never below."""
+    for delta in (1e-3, 1e-5):
+        claimed = binomial.epsilon(BinomialEvent(trials, p, shift, pairs), delta)
+        truth = max(exact_epsilon(trials, p, [sign * shift, -sign * shift] * pairs, delta) for sign in (1, -1))
+        assert truth <= claimed + 1e-4 * pairs  # the listing rounds losses to 1e-4
+        assert claimed <= truth * 1.01 + 1e-4
+
+
+@pytest.mark.parametrize("H", [2])
+def test_the_worst_pooled_neighbour_is_h_up_and_h_down(H):
+    """All splits of H over cells, up and down: none exceeds the account, and unit shifts understate it."""
+    trials, p, delta = 40 * H * H, 0.5, 1e-4
+    claimed = binomial.epsilon(BinomialEvent(trials, p, H, 1), delta)
+
+    def splits(n, largest):
+        if n == 0:
+            yield ()
+        for part in range(min(n, largest), 0, -1):
+            for rest in splits(n - part, part):
+                yield (part, *rest)
+
+    for up in splits(H, H):
+        for down in splits(H, H):
+            found = exact_epsilon(trials, p, [*up, *(-part for part in down)], delta)
+            assert found <= claimed + 1e-4 * 2 * H, (up, down)  # the listing rounds losses to 1e-4
+    assert binomial.epsilon(BinomialEvent(trials, p, 1, H), delta) < 0.9 * claimed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch_size", [1, 50, 500, 3000, 8192, 20000])
+@pytest.mark.parametrize("stationary", [False, True])
+def test_the_proven_epsilon_is_the_budgets(batch_size, stationary):
+    """Must show: within [0.99, 1] of the budget at H = 20, for small and large batches."""
+    guarantee = build(
+        dc.Shuffle(1.0, 1e-6), dc.envs.riverswim().spec, batch_size=batch_size, stationary=stationary
+    ).guarantee
+    assert 0.99 <= guarantee.epsilon <= 1.0
+    assert guarantee.notion == "shuffle"
+    assert any("add their noise" in assumption for assumption in guarantee.assumptions)
+
+
+def test_the_noise_is_a_small_part_of_the_printed():
+    """Must show: at most 1/700 of τ/4 at ε = 0.1, β = 1e-6, n = 10,000, H = 20, per step n, m, r."""
+    privatizer = build(dc.Shuffle(0.1, 1e-6), dc.envs.riverswim().spec, batch_size=10_000)
+    tau = 96 * math.log(2 / 1e-6) * (3 * 20 / 0.1) ** 2
+    assert privatizer.batch_std**2 <= tau / 4 / 700
+    m, p = paper_bits(0.1, 1e-6, 20, 10_000)
+    assert (m, p) == (math.ceil(tau / 10_000), 0.5)
+    assert paper_bits(10.0, 0.5, 1, 10_000) == (1, 96 * math.log(4) * 0.09 / 20_000)
+
+
+def test_the_printed_noise_shows_its_real_epsilon():
+    """Correction 4: it is ample."""
+    guarantee = build(dc.Shuffle(1.0, 1e-6, calibration="paper"), dc.envs.riverswim().spec, batch_size=500).guarantee
+    assert 0.02 < guarantee.epsilon < 0.04
+
+
+def test_paths_have_one_law_at_the_analyser(rng):
+    """Message path and fast path, Kolmogorov–Smirnov at 1e-6, with power against one noise bit in a hundred missing."""
+    paths = {"messages": build(dc.Shuffle(1.0, 1e-6), batch_size=20, messages=True)}
+    paths["fast"], paths["missing"] = (build(dc.Shuffle(1.0, 1e-6), batch_size=20) for _ in range(2))
+    m, p = paths["fast"].encoder.noise_bits, paths["fast"].encoder.probability
+    paths["missing"].encoder = type(paths["fast"].encoder)(paths["fast"].layout, m - m // 100, p)
+    paths["missing"].shuffler._encoder = paths["missing"].encoder
+    drawn = {}
+    for name, privatizer in paths.items():
+        reports = [[privatizer.encoder.encode(constant(0, 0.5), rng) for _ in range(20)] for _ in range(15)]
+        drawn[name] = np.array([privatizer.shuffler(batch, rng).ones for batch in reports])
+    r = paths["fast"].layout.starts[1]
+    for columns in (slice(0, r), slice(r, None)):  # visits and transitions; rewards, which are rounded at random
+        assert stats.ks_2samp(drawn["messages"][:, columns].ravel(), drawn["fast"][:, columns].ravel()).pvalue > 1e-6
+    assert stats.ks_2samp(drawn["messages"].ravel(), drawn["missing"].ravel()).pvalue < 1e-6
+
+
+@pytest.mark.parametrize("messages", [True, False])
+@pytest.mark.parametrize("stationary", [True, False])
+def test_counts_are_the_truth_within_their_error(rng, messages, stationary):
+    mdp = dc.envs.riverswim(states=2, horizon=20)
+    privatizer = build(
+        dc.Shuffle(1.0, 1e-6), mdp.spec, batch_size=20, messages=messages, stationary=stationary, failure=1e-4
+    )
+    exact = dc.privatizers.make(mdp.spec, dc.NonPrivate(), capacity=80, horizon=4, stationary=stationary, rng=rng)
+    for _ in range(4):
+        trajectories = [mdp.sample(mdp.optimal_policy, rng) for _ in range(20)]
+        for either in (privatizer, exact):
+            either.collect(either.shuffler([either.encoder.encode(t, rng) for t in trajectories], rng))
+        got, truth = privatizer.counts(), exact.counts()
+        for field in ("visits", "transitions", "rewards"):
+            difference = getattr(got, field) - getattr(truth, field)
+            assert np.abs(difference).max() <= got.error
+            ratio = np.abs(difference).mean() / (privatizer.batch_std * math.sqrt(privatizer.count / 20))
+            assert 0.1 < ratio < 2.5  # few counts if pooled
+
+
+def test_every_user_sends_the_same_number_of_messages_whatever_they_did(rng):
+    for stationary in (False, True):
+        encoder = build(dc.Shuffle(1.0, 1e-6), messages=True, stationary=stationary).encoder
+        shapes = set()
+        for corner in (0, 1):
+            shapes.add(encoder.encode(constant(corner), rng).bits.shape)
+        assert shapes == {(encoder.layout.size, encoder.data_bits + encoder.noise_bits)}
+        assert encoder.data_bits == (20 if stationary else 1)
+
+
+def test_the_shuffler_breaks_every_link(rng):
+    """A user's messages stay neither together nor in order: each counter has a permutation of its own."""
+    encoder = build(dc.Shuffle(1.0, 1e-6), messages=True).encoder
+    marked = np.zeros((encoder.layout.size, 40), dtype=bool)
+    marked[:, 0] = True
+    reports = [dc.privacy.BitsReport(marked), dc.privacy.BitsReport(np.zeros_like(marked))]
+    mixed = BitShuffler().mix(reports, rng)
+    positions = mixed.argmax(axis=1)
+    assert len(set(positions.tolist())) > 40  # of 80 places
+    np.testing.assert_array_equal(mixed.sum(axis=1), 1)
+
+
+def test_the_server_takes_shuffled_batches_only(rng):
+    mdp = dc.envs.riverswim(states=2, horizon=20)
+    for messages in (True, False):
+        privatizer = build(dc.Shuffle(1.0, 1e-6), mdp.spec, batch_size=2, messages=messages)
+        trajectory = mdp.sample(mdp.optimal_policy, rng)
+        report = privatizer.encoder.encode(trajectory, rng)
+        for wrong in (trajectory, report, [report]):
+            with pytest.raises(TypeError, match="expected a ShuffledBatch") as caught:
+                privatizer.collect(wrong)
+            assert not any(digit in str(caught.value) for digit in "0123456789")
+        with pytest.raises(ValueError, match="batches of 2 users, got 1"):
+            privatizer.collect(privatizer.shuffler([report], rng))
+        batch = privatizer.shuffler([report, report], rng)
+        assert not hasattr(batch, "reports")
+        for _ in range(4):
+            privatizer.collect(batch)
+        with pytest.raises(ValueError, match="holds 8 users"):
+            privatizer.collect(batch)
+
+
+def test_honest_users_alone_are_accounted_for():
+    """Must show: half the noise bits are enough for honest_fraction = 0.5, and not for 1."""
+    half = build(dc.Shuffle(1.0, 1e-6, honest_fraction=0.5), batch_size=60)
+    all_ = build(dc.Shuffle(1.0, 1e-6), batch_size=60)
+    for privatizer, holds in ((half, True), (all_, False)):
+        encoder = privatizer.encoder
+        real = binomial.epsilon(BinomialEvent(30 * encoder.noise_bits, encoder.probability, 1, 60), 1e-6)
+        assert (real <= 1.0) is holds
+    assert "at least 50%" in half.guarantee.assumptions[0]
+    with pytest.raises(ValueError, match="smallest batch is 10"):
+        build(dc.Shuffle(1.0, 1e-6, honest_fraction=0.1), batch_size=5)
+
+
+def test_calibrations_are_kept_and_proven_anew(monkeypatch, tmp_path):
+    monkeypatch.setenv("DISCREET_CACHE_DIR", str(tmp_path))
+    first = binomial.calibrate(40, 1, 60, 1.0, 1e-6)
+    (file,) = (tmp_path / "discreet").glob("*.json")
+    solved = []
+    real = binomial._solve
+    monkeypatch.setattr(binomial, "_solve", lambda *arguments: solved.append(1) or real(*arguments))
+    assert binomial.calibrate(40, 1, 60, 1.0, 1e-6) == first
+    assert not solved
+    document = json.loads(file.read_text())
+    for bad in (json.dumps({**document, "bits": 1}), json.dumps({**document, "probability": 0.9}), "{", ""):
+        file.write_text(bad)  # too little noise, nonsense, half a file
+        assert binomial.calibrate(40, 1, 60, 1.0, 1e-6) == first
+    assert len(solved) == 4
+    monkeypatch.setenv("DISCREET_CACHE_DIR", str(file))  # no directory can be made there
+    assert binomial.calibrate(40, 1, 60, 1.0, 1e-6) == first
+
+
+def test_encoders_travel_as_json():
+    for messages in (True, False):
+        encoder = build(dc.Shuffle(1.0, 1e-6), messages=messages).encoder
+        assert encoders.from_json(encoder.to_json()) == encoder
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"delta": 0.0}, "delta > 0"),
+        ({"delta": 1e-6, "sum": "tree"}, "unknown sum 'tree'"),
+        ({"delta": 1e-6, "honest_fraction": 0}, "honest_fraction=0"),
+        ({"delta": 1e-6, "honest_fraction": 1.5}, "honest_fraction=1.5"),
+        ({"delta": 1e-6, "release": "mn"}, "did you mean"),
+    ],
+)
+def test_impossible_wishes_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        dc.Shuffle(1.0, **options)
+
+
+def test_one_number_a_user_would_leak():
+    """Correction 3: the multiset of the sums z = y + Σv shows an extreme that only a user with y = 1 can send."""
+    m, p, n = 5, 0.5, 1000
+    law = stats.binom.pmf(np.arange(m + 2), m, p)
+    lost = law[m]  # y = 1 and all noise bits 1: z = m + 1, impossible for y = 0 whatever the other users send
+    assert lost == pytest.approx(p**m)
+    claimed = binomial.epsilon(BinomialEvent(n * m, p, 1, 1), 1e-3)
+    assert claimed < 1.0  # one-bit messages of the same noise are private
+    assert lost > 1e-3 * math.exp(claimed)  # the multiset of z is not, at this δ
