@@ -44,7 +44,7 @@ def make(name: str, size: int, horizon: int, delta: float) -> PrivateSum:
 
 
 def seconds_a_read(name: str, size: int, horizon: int, delta: float, reads: int = 64) -> float:
-    """Returns the mean time of adding one user and reading, in the middle of the stream."""
+    """Returns the mean time of adding one user and reading."""
     sum_ = make(name, size, horizon, delta)
     user = np.zeros((1, 60), dtype=np.int64), np.ones((1, 60))
 
@@ -73,7 +73,8 @@ def main() -> None:
         unit = 1e9 / len(rounds) / out.size
         print(f"  {distribution:10} {ours * unit:6.1f} ({theirs * unit:5.1f}): {ours / theirs:.2f} of NumPy's time")
 
-    print("\n500,000 coordinates: memory of a sum for 50,000 reads, and a read's time for 2^20 over 2^10 reads")
+    print("\nmemory of a sum of 500,000 coordinates for 50,000 reads; time of a read of 20,000 coordinates in a stream")
+    print("of 2^10 reads, and how many times as long it is in one of 2^20")
     for name in CENTRAL:
         for delta in (0.0, 1e-6):
             if name == "factored" and delta == 0:
