@@ -218,6 +218,7 @@ def test_honest_users_alone_are_accounted_for():
         build(dc.Shuffle(1.0, 1e-6, honest_fraction=0.1), batch_size=5)
 
 
+@pytest.mark.slow
 def test_calibrations_are_kept_and_proven_anew(monkeypatch, tmp_path):
     monkeypatch.setenv("DISCREET_CACHE_DIR", str(tmp_path))
     first = binomial.calibrate(40, 1, 60, 1.0, 1e-6)
