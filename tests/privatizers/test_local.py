@@ -226,3 +226,10 @@ def test_one_user_too_many_changes_nothing(rng):
 def test_impossible_wishes_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         build(dc.Local(1.0, **options))
+
+
+def test_a_budget_that_promises_nothing_is_refused():
+    """Would catch an overflow of e^ε."""
+    with pytest.raises(ValueError, match="epsilon=1000"):
+        dc.Local(1000)
+    assert 0 < build(dc.Local(20.0, sum="sampled")).guarantee.epsilon <= 20.0

@@ -137,6 +137,10 @@ def test_paths_have_one_law_at_the_analyser(rng):
     for name, privatizer in paths.items():
         reports = [[privatizer.encoder.encode(constant(0, 0.5), rng) for _ in range(20)] for _ in range(15)]
         drawn[name] = np.array([privatizer.shuffler(batch, rng).ones for batch in reports])
+    nobody = np.array([t % 2 == 1 for t in range(40)])  # visits of state 1, where no user is: noise alone
+    stds = {name: drawn[name][:, :40][:, nobody].std() for name in ("messages", "fast")}
+    for std in stds.values():  # 300 samples: within 15 %, which rejects 0.8 and 1.25 times the scale
+        assert std == pytest.approx(paths["fast"].batch_std, rel=0.15)
     r = paths["fast"].layout.starts[1]
     for columns in (slice(0, r), slice(r, None)):  # visits and transitions; rewards, which are rounded at random
         assert stats.ks_2samp(drawn["messages"][:, columns].ravel(), drawn["fast"][:, columns].ravel()).pvalue > 1e-6

@@ -76,8 +76,8 @@ def pure(epsilon: float) -> DpEvent:
     """
     import dp_accounting
 
-    if not 0 <= epsilon < math.inf:
-        raise InvalidInput(f"epsilon must be finite and not negative, got epsilon={epsilon!r}")
+    if not 0 <= epsilon <= 100:  # e^ε must be a number, and nothing larger is a promise
+        raise InvalidInput(f"a pure epsilon must lie in [0, 100], got epsilon={epsilon!r}")
     return dp_accounting.RandomizedResponseDpEvent(noise_parameter=2 / (1 + math.exp(epsilon)), num_buckets=2)
 
 

@@ -116,6 +116,11 @@ class Local(_Budgeted):
 
     randomiser: str = "auto"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.epsilon > 100:
+            raise InvalidInput(f"local privacy goes up to epsilon=100, got epsilon={self.epsilon!r}")
+
 
 @dataclass(frozen=True)
 class Shuffle(_Budgeted):

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from discreet.mdp import Trajectory
     from discreet.privacy import Guarantee
+    from discreet.sums import ExactSum, PrivateSum
 
-__all__ = ["Collector", "Encoder", "PrivateCounts", "Privatizer", "Shuffler"]
+__all__ = ["Collector", "Encoder", "PrivateCounts", "Privatizer", "RawServer", "Shuffler"]
 
 R = TypeVar("R", bound=Report)
 B = TypeVar("B", bound=Batch)
@@ -74,6 +75,23 @@ class Collector(Shuffler[RawReport, RawBatch]):
         if not reports:
             raise InvalidInput("a batch needs at least one report")
         return RawBatch(np.stack([r.indices for r in reports]), np.stack([r.values for r in reports]))
+
+
+class RawServer:
+    """The server's side where it is trusted with raw batches: it adds them to ``sum``."""
+
+    sum: PrivateSum | ExactSum
+
+    @property
+    def count(self) -> int:
+        """Number of users collected."""
+        return self.sum.count
+
+    def collect(self, batch: Batch) -> None:
+        """Adds a batch to the sums; nothing changes if an error is raised."""
+        if not isinstance(batch, RawBatch):
+            raise TypeError(f"expected a RawBatch, got {type(batch).__name__}")
+        self.sum.add(batch.indices, batch.values)
 
 
 class Privatizer(Protocol[R, B]):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discreet.errors import InvalidInput, check_fraction, check_integer
-from discreet.privacy import Batch, Budget, Guarantee, RawBatch, Sensitivity, accounting
+from discreet.privacy import Budget, Guarantee, Sensitivity, accounting
 from discreet.privacy.sensitivity import UserBound, tabular, tabular_user
-from discreet.privatizers.base import Collector, PrivateCounts
+from discreet.privatizers.base import Collector, PrivateCounts, RawServer
 from discreet.privatizers.encoders import RawEncoder
 from discreet.privatizers.layout import Layout
 from discreet.sums import CENTRAL, PrivateSum, calibrated, factorise, worst_std
@@ -55,7 +55,7 @@ def paper_scale(epsilon: float, steps: int, reads: int) -> float:
     return 3 * steps * math.log2(reads) / epsilon
 
 
-class CentralPrivatizer:
+class CentralPrivatizer(RawServer):
     """Sums raw reports and releases the sums with noise.
 
     Args:
@@ -73,6 +73,8 @@ class CentralPrivatizer:
         is fixed before it, and reads before a batch do not depend on it. What each user is shown is a function of the
         reads and their own data, so the billboard lemma gives joint DP.
     """
+
+    sum: PrivateSum
 
     def __init__(
         self,
@@ -149,17 +151,6 @@ class CentralPrivatizer:
         """What is proven for the reads of this privatizer."""
         delta = self.privacy.delta if self.sum.distribution == "gaussian" else 0.0
         return Guarantee("joint", accounting.epsilon(self.sum.event, delta), delta, noise="fast", events=self.sum.event)
-
-    @property
-    def count(self) -> int:
-        """Number of users collected."""
-        return self.sum.count
-
-    def collect(self, batch: Batch) -> None:
-        """Adds a batch to the sums; nothing changes if an error is raised."""
-        if not isinstance(batch, RawBatch):
-            raise TypeError(f"expected a RawBatch, got {type(batch).__name__}")
-        self.sum.add(batch.indices, batch.values)
 
     def counts(self) -> PrivateCounts:
         """Ends the batch and returns what is released; zeros before anybody has been collected."""

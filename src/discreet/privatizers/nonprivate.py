@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from discreet.privacy import Batch, RawBatch
-from discreet.privatizers.base import Collector, PrivateCounts
+from discreet.privatizers.base import Collector, PrivateCounts, RawServer
 from discreet.privatizers.encoders import RawEncoder
 from discreet.privatizers.layout import Layout
 from discreet.sums import ExactSum
@@ -17,12 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["NonPrivatePrivatizer"]
 
 
-class NonPrivatePrivatizer:
+class NonPrivatePrivatizer(RawServer):
     """Counts exactly.
 
     Guarantee:
         None.
     """
+
+    sum: ExactSum
 
     def __init__(self, spec: Spec, *, capacity: int, stationary: bool, guarantee: Guarantee) -> None:
         self.guarantee = guarantee
@@ -30,17 +31,6 @@ class NonPrivatePrivatizer:
         self.encoder = RawEncoder(self.layout)
         self.shuffler = Collector()
         self.sum = ExactSum(self.layout.size, capacity=capacity)
-
-    @property
-    def count(self) -> int:
-        """Number of users collected."""
-        return self.sum.count
-
-    def collect(self, batch: Batch) -> None:
-        """Adds a batch to the sums."""
-        if not isinstance(batch, RawBatch):
-            raise TypeError(f"expected a RawBatch, got {type(batch).__name__}")
-        self.sum.add(batch.indices, batch.values)
 
     def counts(self) -> PrivateCounts:
         """Returns the exact counts."""
