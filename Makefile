@@ -52,6 +52,7 @@ check: lint types test
 bench: $(VENV)/dev
 	$(BIN)/python benchmarks/episodes.py
 	$(BIN)/python benchmarks/sums.py
+	$(BIN)/python benchmarks/privatizers.py
 
 clean:
 	rm -rf $(VENV) demo .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -34,6 +34,7 @@ _MODULES = (
     "privatizers",
     "sums",
     "testing",
+    "theory",
 )
 _NAMES = {
     "Budget": "privacy",
@@ -69,10 +70,24 @@ __all__ = [
     "simulate",
     "sums",
     "testing",
+    "theory",
 ]
 
 if TYPE_CHECKING:
-    from discreet import agents, audit, envs, errors, experiments, mdp, noise, privacy, privatizers, sums, testing
+    from discreet import (
+        agents,
+        audit,
+        envs,
+        errors,
+        experiments,
+        mdp,
+        noise,
+        privacy,
+        privatizers,
+        sums,
+        testing,
+        theory,
+    )
     from discreet.experiments import simulate
     from discreet.mdp import TabularMDP, Trajectory
     from discreet.privacy import Budget, Central, Guarantee, Local, NonPrivate, Shuffle

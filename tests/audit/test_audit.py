@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -14,10 +15,11 @@ from discreet.audit.bound import lower_bound
 from discreet.audit.targets import named
 from discreet.mdp import Spec, Trajectory
 from discreet.noise import fast
-from discreet.privacy import Budget, Guarantee, Sensitivity, accounting
+from discreet.privacy import Budget, Guarantee, SampledReport, Sensitivity, accounting
 from discreet.privacy.sensitivity import tabular
-from discreet.privatizers.encoders import RawEncoder
+from discreet.privatizers.encoders import RawEncoder, SampledEncoder
 from discreet.privatizers.layout import Layout
+from discreet.privatizers.shuffle import BitShuffler
 from discreet.sums import CENTRAL, PrivateSum, calibrated, factorise
 
 ONE = Sensitivity(1.0, 1.0)
@@ -289,18 +291,137 @@ def test_fast_noise_is_broken_by_its_last_bits():
     caught(target, runs=400_000)
 
 
+# local privacy
+
+
+@pytest.mark.parametrize("stationary", [False, True])
+@pytest.mark.parametrize(
+    ("sum_", "delta", "runs"), [("laplace", 0.0, 400_000), ("gaussian", 1e-3, 400_000), ("sampled", 0.0, 30_000)]
+)
+def test_no_bound_exceeds_the_claim_of_a_local_report(sum_, delta, runs, stationary):
+    target = audit.local(dc.Local(1.0, delta, sum=sum_), steps=2, stationary=stationary)
+    finding = audit.audit(target, runs=runs, seed=1)
+    assert not finding.violated
+    assert finding.lower_bound > 0.6  # and the attack is a good one
+
+
+@pytest.mark.parametrize("randomiser", ["unary", "subset", "response"])
+def test_no_bound_exceeds_the_claim_of_a_randomiser(randomiser):
+    target = audit.local(dc.Local(2.0, sum="sampled", randomiser=randomiser))
+    finding = audit.audit(target, runs=30_000, seed=1)
+    assert not finding.violated
+    assert finding.lower_bound > 1.6
+
+
+@pytest.mark.slow
+def test_the_papers_local_noise_leaks_twice_its_epsilon():
+    """Must show: at least 1.9 for a printed 1 at H = 1 with 10⁷ runs, more than 1 at H = 2; never above the real 2."""
+    for steps, least in ((1, 1.9), (2, 1.4)):
+        target = audit.local(dc.Local(1.0, sum="laplace", calibration="paper"), steps=steps)
+        finding = audit.audit(target, runs=10_000_000, seed=0)
+        assert least < finding.lower_bound <= finding.claim.epsilon == pytest.approx(2.0)
+
+
+def test_the_papers_local_noise_leaks_more_than_it_says():
+    target = audit.local(dc.Local(1.0, sum="laplace", calibration="paper"))
+    assert 1.6 < audit.audit(target, runs=300_000, seed=0).lower_bound <= 2.0
+
+
+def test_local_noise_that_is_too_small_is_caught():
+    honest = audit.local(dc.Local(1.0, sum="laplace"))
+    half = dataclasses.replace(honest.encoder, scale=honest.encoder.scale / 2)
+    caught(dataclasses.replace(honest, encoder=half), runs=300_000)
+
+
+def test_a_step_that_depends_on_the_data_is_caught():
+    """Planted: the user picks a step of their own liking."""
+
+    class Picky(SampledEncoder):
+        def encode(self, trajectory, rng):
+            h = int(trajectory.states[0] > 0)
+            return SampledReport(h, self.randomiser.report(self.value(trajectory, h, bit=1), rng))
+
+    honest = audit.local(dc.Local(1.0, sum="sampled"), steps=2)
+
+    class Watched(type(honest)):
+        def scores(self, world, runs, rng):
+            reports = (self.encoder.encode(self.people[world], rng) for _ in range(runs))
+            return {"step": np.array([float(report.step) for report in reports])}
+
+    for encoder, holds in ((honest.encoder, True), (Picky(honest.encoder.layout, honest.encoder.randomiser), False)):
+        target = Watched(honest.name, honest.claim, encoder, honest.people)
+        assert audit.audit(target, runs=2000, seed=0).violated is not holds
+
+
+# shuffle privacy
+
+
+SHUFFLED = dc.Shuffle(1.0, 1e-2)
+
+
+@pytest.fixture
+def calibrations(tmp_path_factory, monkeypatch):
+    """Calibrations of this test run only."""
+    monkeypatch.setenv("DISCREET_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "calibrations"))
+
+
+@pytest.mark.usefixtures("calibrations")
+@pytest.mark.parametrize("stationary", [False, True])
+def test_no_bound_exceeds_the_claim_of_a_shuffled_batch(stationary):
+    finding = audit.audit(audit.shuffle(SHUFFLED, users=2, steps=2, stationary=stationary), runs=8000, seed=1)
+    assert not finding.violated
+    assert finding.lower_bound > 0.35  # and the attack is a good one
+
+
+@pytest.mark.usefixtures("calibrations")
+def test_silent_users_are_accounted_for():
+    """Must show: half of the users add no noise: under the claim of honest_fraction = 0.5, above that of 1."""
+    half = dc.Shuffle(1.0, 1e-2, honest_fraction=0.5)
+    assert not audit.audit(audit.shuffle(half, users=2), runs=40_000, seed=3).violated
+    assert audit.shuffle(half, users=2).silent == 1
+    caught(audit.shuffle(SHUFFLED, users=2, silent=1), runs=40_000)
+
+
+@pytest.mark.usefixtures("calibrations")
+def test_reports_that_stay_whole_are_caught():
+    """Must show: a shuffler that permutes whole reports."""
+
+    class Whole(BitShuffler):
+        def mix(self, reports, rng):
+            order = rng.permutation(len(reports))
+            return np.concatenate([reports[i].bits for i in order], axis=1)
+
+    honest = audit.shuffle(SHUFFLED, users=3)
+    finding = caught(dataclasses.replace(honest, shuffler=Whole()), runs=2000)
+    assert finding.attack.startswith("linked")
+
+
+@pytest.mark.usefixtures("calibrations")
+def test_the_printed_message_leaks_and_single_bits_do_not():
+    """Must show: Algorithm 4's z breaks the printed claim; one-bit messages of the same noise resist."""
+    assert caught(audit.printed(Budget(1.0, 1e-3)), runs=2000).lower_bound > 2
+    apart = audit.shuffle(dc.Shuffle(1.0, 1e-3, calibration="paper"), users=2)
+    finding = audit.audit(apart, runs=5000, seed=1)
+    assert not finding.violated
+    assert apart.claim.epsilon < 1.0
+
+
 # by name
 
 
 def test_targets_by_name():
     for name in audit.TARGETS:
-        delta = 1e-3 if name in ("gaussian", "factored") else 0.0
+        delta = 1e-3 if name in ("gaussian", "factored", "shuffle", "algorithm-4") else 0.0
         assert named(name, epsilon=1.0, delta=delta).name == name
     for options, message in (
         ({"name": "tre"}, "did you mean 'tree'"),
         ({"name": "laplace", "delta": 0.1}, "delta=0.1"),
+        ({"name": "shuffle"}, "delta > 0"),
+        ({"name": "algorithm-4"}, "delta > 0"),
+        ({"name": "shuffle", "delta": 0.1, "silent": 4}, "silent=4"),
+        ({"name": "local", "steps": 0}, "steps"),
         ({"name": "gaussian"}, "delta=0"),
-        ({"name": "tree", "sum": "tree"}, "--sum is for the target central"),
+        ({"name": "tree", "sum": "tree"}, "--sum is for central, local, got target tree"),
     ):
         with pytest.raises(ValueError, match=message):
             named(**{"epsilon": 1.0, **options})

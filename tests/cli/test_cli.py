@@ -173,6 +173,53 @@ def test_budget_for_people(discreet_):
         assert piece in out
 
 
+def test_budgets_of_the_other_trust_models(discreet_, tmp_path, monkeypatch):
+    monkeypatch.setenv("DISCREET_CACHE_DIR", str(tmp_path))
+    code, out, _ = discreet_("budget", "riverswim", "--trust", "local", "--json")
+    assert code == 0
+    local = json.loads(out)
+    assert (local["trust"], local["chosen"]) == ("local", "sampled")
+    assert local["sums"]["laplace"]["std_fresh"] > 14 * local["sums"]["sampled"]["std_fresh"]
+    assert local["sums"]["paper"]["epsilon"] == pytest.approx(2.0)
+    arguments = ("budget", "riverswim", "--trust", "shuffle", "-d", "1e-6", "--update-every", "500")
+    code, out, _ = discreet_(*arguments, "--json")
+    row = json.loads(out)["sums"]["binomial"]
+    assert code == 0
+    assert 0.99 <= row["epsilon"] <= 1
+    assert row["messages_per_user"] % 1920 == 0  # as many for every counter
+    assert row["bytes_per_user"] > row["messages_per_user"] / 8
+    assert row["std_worst_read"] == pytest.approx(10 * row["std_fresh"])
+    code, out, _ = discreet_(*arguments)
+    for piece in (
+        "shuffle DP",
+        "of 500 users",
+        "of one bit a user",
+        "assumes",
+        "add their noise bits",
+        "BinomialEvent",
+    ):
+        assert piece in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--trust", "shuffle"), "delta > 0"),
+        (("--trust", "shufle"), "did you mean 'shuffle'"),
+        (("--trust", "local", "--release", "mr"), "release='mr' is for the trust model central, shuffle, got local"),
+        (("--trust", "local", "--sum", "tree"), "unknown sum 'tree'"),
+        (("--trust", "none"), "no budget without privacy"),
+        (("--honest-fraction", "0.5"), "honest_fraction=0.5 is for the trust model shuffle, got central"),
+        (("--noise", "secure"), "not built yet"),
+    ],
+)
+def test_impossible_budgets_are_one_line(discreet_, arguments, message):
+    code, out, err = discreet_("budget", "riverswim", *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
 def test_audit_prints_claim_and_bound_side_by_side(discreet_):
     code, out, _ = discreet_("audit", "laplace", "--runs", "50000")
     assert code == 0
@@ -186,17 +233,17 @@ def test_audit_prints_claim_and_bound_side_by_side(discreet_):
 
 
 def test_a_broken_claim_exits_with_1(discreet_, monkeypatch):
-    from discreet.audit import targets
+    from discreet import audit
 
-    honest = targets.single(discreet.Budget(1.0))
+    honest = audit.single(discreet.Budget(1.0))
 
     def make(copies, rng):
         sum_ = honest.make(copies, rng)
         sum_.scale /= 2
         return sum_
 
-    broken = targets.SumTarget("broken", honest.claim, make, honest.zero, honest.one)
-    monkeypatch.setattr(targets, "named", lambda *_, **__: broken)
+    broken = audit.SumTarget("broken", honest.claim, make, honest.zero, honest.one)
+    monkeypatch.setattr(audit, "named", lambda *_, **__: broken)
     code, out, _ = discreet_("audit", "laplace", "--runs", "50000")
     assert code == 1
     assert "BROKEN" in out

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
+from discreet import privacy
 from discreet.errors import Unproven
 from discreet.privacy import accounting
 
@@ -69,12 +70,24 @@ def test_groups_of_groups():
 
 
 def test_names_of_sums_are_those_that_exist():
-    from discreet.privacy.trust import SUMS
     from discreet.privatizers import LOCAL
     from discreet.sums import CENTRAL
 
-    assert SUMS["Central"] == (*CENTRAL, "auto")
-    assert SUMS["Local"] == (*LOCAL, "auto")
+    assert dc.Central.sums == (*CENTRAL, "auto")
+    assert dc.Local.sums == (*LOCAL, "auto")
+
+
+def test_trust_models_by_name():
+    assert privacy.trust("none") == dc.NonPrivate()
+    assert privacy.trust("central", epsilon=2.0, sum="tree", randomiser=None) == dc.Central(2.0, sum="tree")
+    assert privacy.trust("shuffle", epsilon=1, delta=0.1, honest_fraction=0.5).honest_fraction == 0.5
+    for name, options, message in (
+        ("centrl", {}, "did you mean 'central'"),
+        ("local", {"epsilon": 1.0, "release": "mr"}, "release='mr' is for the trust model central, shuffle, got local"),
+        ("none", {"epsilon": 1.0}, "epsilon=1.0 is for"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            privacy.trust(name, **options)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-6, 1e-100), (1e-6, 1e-9), (1e4, 1e-9), (1e-6, 0.5), (300.0, 1e-6)])

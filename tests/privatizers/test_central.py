@@ -22,7 +22,7 @@ def build(privacy, spec=RIVERSWIM, *, capacity=50, horizon=None, stationary=Fals
         spec,
         privacy,
         capacity=capacity,
-        horizon=horizon or capacity,
+        batches=[1] * (horizon or capacity),
         stationary=stationary,
         failure=failure,
         rng=np.random.default_rng(seed),
@@ -33,7 +33,7 @@ def build(privacy, spec=RIVERSWIM, *, capacity=50, horizon=None, stationary=Fals
 @pytest.mark.parametrize("stationary", [True, False])
 def test_counts_are_the_truth_within_their_error(rng, stationary, release):
     mdp = random_mdp(rng, 3, 2, 4)
-    exact = privatizers.make(mdp.spec, dc.NonPrivate(), capacity=50, horizon=5, stationary=stationary, rng=rng)
+    exact = privatizers.make(mdp.spec, dc.NonPrivate(), capacity=50, batches=[10] * 5, stationary=stationary, rng=rng)
     private = build(dc.Central(1.0, 1e-6, release=release), mdp.spec, horizon=5, stationary=stationary, failure=1e-6)
     assert not private.counts().visits.any()
     for _ in range(5):

@@ -23,7 +23,7 @@ SUMS = [("laplace", 0.0), ("gaussian", 1e-6), ("sampled", 0.0)]
 
 def build(privacy, spec=RIVERSWIM, *, capacity=50_000, stationary=False):
     return privatizers.make(
-        spec, privacy, capacity=capacity, horizon=capacity, stationary=stationary, rng=np.random.default_rng(0)
+        spec, privacy, capacity=capacity, batches=[1] * capacity, stationary=stationary, rng=np.random.default_rng(0)
     )
 
 

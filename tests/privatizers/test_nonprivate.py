@@ -14,7 +14,7 @@ from tests.conftest import random_mdp
 @pytest.mark.parametrize("stationary", [True, False])
 def test_counts_are_what_happened(rng, stationary):
     mdp = random_mdp(rng, states=3, actions=2, horizon=4)
-    privatizer = privatizers.make(mdp.spec, dc.NonPrivate(), capacity=50, horizon=1, stationary=stationary, rng=rng)
+    privatizer = privatizers.make(mdp.spec, dc.NonPrivate(), capacity=50, batches=[50], stationary=stationary, rng=rng)
     n, m, r = np.zeros((4, 3, 2)), np.zeros((4, 3, 2, 3)), np.zeros((4, 3, 2))
     reports = []
     for _ in range(50):
@@ -37,7 +37,7 @@ def test_counts_are_what_happened(rng, stationary):
 
 def test_messages_never_show_their_contents(rng):
     mdp = random_mdp(rng)
-    privatizer = privatizers.make(mdp.spec, dc.NonPrivate(), capacity=5, horizon=5, stationary=False, rng=rng)
+    privatizer = privatizers.make(mdp.spec, dc.NonPrivate(), capacity=5, batches=[1] * 5, stationary=False, rng=rng)
     report = privatizer.encoder.encode(mdp.sample(mdp.optimal_policy, rng), rng)
     batch = privatizer.shuffler([report], rng)
     assert "not shown" in repr(report)
@@ -46,7 +46,7 @@ def test_messages_never_show_their_contents(rng):
 
 def test_the_server_takes_batches_only(rng):
     mdp = random_mdp(rng)
-    privatizer = privatizers.make(mdp.spec, dc.NonPrivate(), capacity=5, horizon=5, stationary=False, rng=rng)
+    privatizer = privatizers.make(mdp.spec, dc.NonPrivate(), capacity=5, batches=[1] * 5, stationary=False, rng=rng)
     trajectory = mdp.sample(mdp.optimal_policy, rng)
     report = privatizer.encoder.encode(trajectory, rng)
     for wrong in (trajectory, report, [report]):
@@ -57,4 +57,4 @@ def test_the_server_takes_batches_only(rng):
 
 def test_unknown_trust_models_are_refused(rng):
     with pytest.raises(ValueError, match="trust model"):
-        privatizers.make(dc.envs.riverswim().spec, "central", capacity=5, horizon=5, stationary=False, rng=rng)
+        privatizers.make(dc.envs.riverswim().spec, "central", capacity=5, batches=[1] * 5, stationary=False, rng=rng)

@@ -175,7 +175,7 @@ class TabularAgent:
             )
         if batch.users != self.batch_size:
             raise InvalidInput(f"the current batch has {self.batch_size} users, got {batch.users}")
-        self.privatizer.collect(batch)
+        self.privatizer.collect(batch)  # type: ignore[arg-type]  # it checks the kind of batch itself
         self.plan(self.privatizer.counts())
 
     def plan(self, counts: PrivateCounts) -> None:

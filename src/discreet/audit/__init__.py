@@ -1,6 +1,26 @@
 """Attacks on our own mechanisms: how much can be proven to leak, beside what is claimed."""
 
 from discreet.audit.bound import Finding, audit, lower_bound
-from discreet.audit.targets import TARGETS, SumTarget, Target, central, single, stream
+from discreet.audit.local import LocalTarget, local
+from discreet.audit.shuffle import PrintedTarget, ShuffleTarget, printed, shuffle
+from discreet.audit.sums import SumTarget, central, single, stream
+from discreet.audit.targets import TARGETS, Target, named
 
-__all__ = ["TARGETS", "Finding", "SumTarget", "Target", "audit", "central", "lower_bound", "single", "stream"]
+__all__ = [
+    "TARGETS",
+    "Finding",
+    "LocalTarget",
+    "PrintedTarget",
+    "ShuffleTarget",
+    "SumTarget",
+    "Target",
+    "audit",
+    "central",
+    "local",
+    "lower_bound",
+    "named",
+    "printed",
+    "shuffle",
+    "single",
+    "stream",
+]

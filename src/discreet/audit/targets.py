@@ -1,33 +1,34 @@
-"""What can be attacked: sums and privatizers, on their worst neighbours."""
+"""What can be attacked, by name."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
+from discreet.audit.local import local
+from discreet.audit.shuffle import printed, shuffle
+from discreet.audit.sums import central, single, stream
 from discreet.errors import InvalidInput, UnknownName, check_integer
-from discreet.mdp import Spec, Trajectory
-from discreet.noise.streams import Role, seed_sequence
-from discreet.noise.streams import stream as rng_stream
-from discreet.privacy import Budget, Central, Guarantee, Sensitivity, accounting
-from discreet.privatizers import CentralPrivatizer
-from discreet.sums import CENTRAL, PrivateSum, calibrated
+from discreet.privacy import Budget, Central, Guarantee, Local, Shuffle
+from discreet.sums import CENTRAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["TARGETS", "SumTarget", "Target", "central", "named", "single", "stream"]
+__all__ = ["TARGETS", "Target", "named"]
 
-#: What `discreet audit` knows.
-TARGETS: tuple[str, ...] = ("laplace", "gaussian", *CENTRAL, "central")
+#: What `discreet audit` knows: a number, a stream of counts, the privatizers of the trust models, a printed protocol.
+TARGETS: tuple[str, ...] = ("laplace", "gaussian", *CENTRAL, "central", "local", "shuffle", "algorithm-4")
 
-_READS_EACH = 3  # a release is read again and again: noise that is drawn anew would average out
-_SINGLE_RUNS = 2000  # runs that are watched one by one
-_COPIES = 5000  # runs that are done at once
+_TRUST = ("sum", "calibration", "release", "randomiser", "honest_fraction")
+#: Which options of `named` a target takes beside the budget; none for the others.
+_TAKES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(CENTRAL, ("reads",)),
+    "central": ("sum", "calibration", "release", "stationary", "steps", "reads"),
+    "local": ("sum", "calibration", "randomiser", "stationary", "steps"),
+    "shuffle": ("calibration", "release", "honest_fraction", "silent", "stationary", "steps", "users"),
+    "algorithm-4": ("steps", "users"),
+}
 
 
 class Target(Protocol):
@@ -41,194 +42,54 @@ class Target(Protocol):
     def claim(self) -> Guarantee:
         """What is claimed for it."""
 
+    @property
+    def runs(self) -> int:
+        """How many it takes to attack it well."""
+
     def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
         """Runs the mechanism independently on neighbour 0 or 1; returns each attack's scores."""
 
 
-@dataclass(frozen=True)
-class SumTarget:
-    """A private sum under attack: one user a batch, one of whom is replaced: the first, one in the middle, or the last.
+def named(name: str, *, epsilon: float, delta: float = 0.0, **options: Any) -> Target:
+    """Returns one of `TARGETS` by name.
 
-    The attacker sees every read, several times over, and whether the sum could be read. They know everything but
-    whose data it was. They compute the exact likelihood ratio that the claimed mechanism would have, and they learn
-    the best linear combination of the reads from a pilot sample, which needs no belief about the mechanism.
-
-    Attributes:
-        name: What it is called.
-        claim: What is claimed.
-        make: Called with a number of copies and a generator; returns a sum of that many independent copies.
-        zero: The replaced user's contribution in world 0, (size,).
-        one: The same in world 1.
-        digits: To how many decimals scores are rounded. The last bits of a sum of floating-point numbers betray its
-            terms: with 17 decimals the attack breaks fast noise, which is for simulation only, whatever its scale.
-        end_to_end: If given, called with a world and a generator; runs the whole mechanism once, as users meet it, and
-            returns all that it released, flat.
+    Args:
+        name: One of `TARGETS`.
+        epsilon: The budget's ε.
+        delta: The budget's δ.
+        **options: What else the target takes (``None`` is the default): ``sum``, ``calibration``, ``release``,
+            ``randomiser`` and ``honest_fraction`` of its trust model; ``stationary``; ``steps`` an episode; ``reads``
+            of a stream; ``users`` in a batch and how many of them are ``silent``.
     """
-
-    name: str
-    claim: Guarantee
-    make: Callable[[int, np.random.Generator], PrivateSum]
-    zero: NDArray[np.float64]
-    one: NDArray[np.float64]
-    digits: int = 9
-    end_to_end: Callable[[int, np.random.Generator], NDArray[np.float64]] | None = None
-
-    def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
-        """Attacks ``runs`` copies at once, and some one by one by their timing and from end to end."""
-        found: dict[str, NDArray[np.float64]] = {}
-        horizon = self.make(1, rng).horizon
-        for position in sorted({0, horizon // 2, horizon - 1}):
-            ratio, reads = self._copies(world, position, runs, rng)
-            found[f"likelihood ratio, user {position + 1}"] = ratio
-            found[f"linear, user {position + 1}"] = reads
-        few = min(runs, _SINGLE_RUNS)
-        found["timing"] = np.array([self._observe(self.make(1, rng), world, 0)[1] for _ in range(few)])
-        if self.end_to_end is not None:
-            found["end to end"] = np.array([self.end_to_end(world, rng) for _ in range(few)])
-        return found
-
-    def _observe(self, sum_: PrivateSum, world: int, position: int) -> tuple[NDArray[np.float64], float]:
-        """Feeds one user a batch; returns the reads, (reads, size), and how often the sum could not be read."""
-        vector = np.tile(self.one if world else self.zero, sum_.size // len(self.zero))
-        coordinates, nothing = np.arange(sum_.size)[None], np.zeros((1, sum_.size))
-        reads, refused = np.zeros((sum_.horizon, sum_.size)), 0.0
-        for t in range(sum_.horizon):
-            sum_.add(coordinates, vector[None] if t == position else nothing)
-            if sum_.readable:
-                reads[t] = np.mean([sum_.read() for _ in range(_READS_EACH)], axis=0)
-            else:
-                refused += 1.0
-        return reads, refused
-
-    def _copies(
-        self, world: int, position: int, runs: int, rng: np.random.Generator
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns ln f₁ − ln f₀ of each run, for the noise that the sum says it has, and each run's reads projected.
-
-        The reads, (runs, reads), are projected on the difference of the two contributions.
-        """
-        ratios: list[NDArray[np.float64]] = []
-        projected: list[NDArray[np.float64]] = []
-        width, apart = len(self.zero), self.one - self.zero
-        for start in range(0, runs, _COPIES):
-            copies = min(_COPIES, runs - start)
-            sum_ = self.make(copies, rng)
-            reads, _ = self._observe(sum_, world, position)
-            solve = np.linalg.inv(sum_.factorisation.matrix())  # the reads are prefix sums plus B z
-            logs = []
-            for vector in (self.zero, self.one):
-                prefix = np.zeros((sum_.horizon, 1))
-                prefix[position:] = 1.0
-                z = solve @ (reads - prefix * np.tile(vector, copies)) / sum_.scale
-                logs.append(-np.abs(z) if sum_.distribution == "laplace" else -(z**2) / 2)
-            ratios.append((logs[1] - logs[0]).sum(axis=0).reshape(copies, width).sum(axis=1))
-            projected.append((reads.reshape(sum_.horizon, copies, width) @ apart).T)
-        ratio, projection = np.concatenate(ratios), np.concatenate(projected)
-        np.round(ratio, self.digits, out=ratio)
-        np.round(projection, self.digits, out=projection)
-        return ratio, projection
-
-
-def stream(name: str, budget: Budget, reads: int = 15) -> SumTarget:
-    """Returns a stream of counts kept by a central sum, sensitivity 1, read after every user."""
-    unit = Sensitivity(1.0, 1.0)
-
-    def make(copies: int, rng: np.random.Generator) -> PrivateSum:
-        return calibrated(name, copies, capacity=reads, horizon=reads, sensitivity=unit, budget=budget, rng=rng)
-
-    return SumTarget(name, _claim(make, budget.delta), make, np.zeros(1), np.ones(1))
-
-
-def single(budget: Budget) -> SumTarget:
-    """Returns one release of one number: Laplace noise for δ = 0, else Gaussian."""
-    target = stream("batch", budget, reads=1)
-    return SumTarget("gaussian" if budget.delta > 0 else "laplace", target.claim, target.make, target.zero, target.one)
-
-
-def central(privacy: Central, *, steps: int = 1, reads: int = 2, stationary: bool = False) -> SumTarget:
-    """Returns the central privatizer in a world of two states and two actions.
-
-    The replaced user stays in one state with one action and gets every reward, before and after, but never in the
-    same cell: this attains the sensitivities.
-    """
-    spec = Spec(2, 2, steps)
-    privatizer = CentralPrivatizer(
-        spec,
-        privacy,
-        capacity=reads,
-        horizon=reads,
-        stationary=stationary,
-        rng=rng_stream(seed_sequence(0), Role.NOISE),
-    )
-    vectors = []
-    for corner in (0, 1):
-        constant = np.full(steps + 1, corner)
-        report = privatizer.encoder.encode(Trajectory(constant, constant[:-1], np.ones(steps)))
-        vector = np.zeros(privatizer.layout.size)
-        np.add.at(vector, report.indices, report.values)
-        vectors.append(vector)
-    built = privatizer.sum
-    trajectories = [Trajectory(np.full(steps + 1, corner), np.full(steps, corner), np.ones(steps)) for corner in (0, 1)]
-
-    def end_to_end(world: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """A privatizer of its own; the first user is replaced, the others are all alike."""
-        whole = CentralPrivatizer(spec, privacy, capacity=reads, horizon=reads, stationary=stationary, rng=rng)
-        whole.__dict__["error"] = privatizer.error  # public, and slow to compute
-        released = []
-        for t in range(reads):
-            trajectory = trajectories[world if t == 0 else 0]
-            whole.collect(whole.shuffler([whole.encoder.encode(trajectory, rng)], rng))
-            counts = whole.counts()
-            released += [counts.visits, counts.transitions, counts.rewards]
-        return np.concatenate([array.ravel() for array in released])
-
-    def make(copies: int, rng: np.random.Generator) -> PrivateSum:
-        return PrivateSum(
-            built.factorisation,
-            built.size * copies,
-            capacity=reads,
-            scale=built.scale,
-            sensitivity=built.sensitivity,
-            rng=rng,
-        )
-
-    return SumTarget("central", privatizer.guarantee, make, vectors[0], vectors[1], end_to_end=end_to_end)
-
-
-def _claim(make: Callable[[int, np.random.Generator], PrivateSum], delta: float) -> Guarantee:
-    event = make(1, np.random.default_rng(0)).event
-    return Guarantee("joint", accounting.epsilon(event, delta), delta, events=event)
-
-
-def named(
-    name: str,
-    *,
-    epsilon: float,
-    delta: float = 0.0,
-    sum: str = "auto",  # noqa: A002
-    calibration: str = "sound",
-    release: str = "auto",
-    stationary: bool = False,
-    reads: int | None = None,
-    steps: int = 1,
-) -> SumTarget:
-    """Returns one of `TARGETS` by name."""
     if name not in TARGETS:
         raise UnknownName("target", name, TARGETS)
+    options = _taken(name, options)
+    trust = {key: options.pop(key) for key in _TRUST if key in options}
     if name == "central":
-        privacy = Central(epsilon, delta, sum=sum, calibration=calibration, release=release)
-        return central(privacy, steps=steps, reads=2 if reads is None else reads, stationary=stationary)
-    given = {"sum": sum != "auto", "calibration": calibration != "sound", "release": release != "auto"}
-    for option, value in {**given, "stationary": stationary, "steps": steps != 1}.items():
-        if value:
-            raise InvalidInput(f"--{option} is for the target central, got target {name}")
-    if name == "gaussian" and delta == 0:
-        raise InvalidInput(f"Gaussian noise needs delta > 0, got delta={delta}")
-    if name == "laplace" and delta > 0:
-        raise InvalidInput(f"the target laplace is for pure privacy, got delta={delta}")
+        return central(Central(epsilon, delta, **trust), **options)
+    if name == "local":
+        return local(Local(epsilon, delta, **trust), **options)
+    if name == "shuffle":
+        return shuffle(Shuffle(epsilon, delta, **trust), **options)
     budget = Budget(epsilon, delta)
-    if name not in ("laplace", "gaussian"):
-        return stream(name, budget, 15 if reads is None else check_integer("reads", reads))
-    if reads is not None:
-        raise InvalidInput(f"--reads is for streams and the target central, got target {name}")
+    if name == "algorithm-4":
+        return printed(budget, **options)
+    if name in CENTRAL:
+        return stream(name, budget, **options)
+    if (name == "gaussian") != (delta > 0):
+        raise InvalidInput(f"the target laplace is for delta=0, gaussian for delta > 0; got {name} with delta={delta}")
     return single(budget)
+
+
+def _taken(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Returns the options that were given; raises if the target takes one of them not."""
+    given = {key: value for key, value in options.items() if value is not None and value is not False}
+    for key in given:
+        if key not in _TAKES.get(name, ()):
+            option = key.replace("_", "-")
+            others = [target for target in TARGETS if key in _TAKES.get(target, ())]
+            raise InvalidInput(f"--{option} is for {', '.join(others) or 'no target'}, got target {name}")
+    for key in ("steps", "reads", "users"):
+        if key in given:
+            check_integer(key, given[key])
+    return given

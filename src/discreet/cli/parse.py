@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from discreet.errors import InvalidInput
 
-__all__ = ["UPDATE_EVERY", "environment", "scalar"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from discreet.privacy import TrustModel
+
+__all__ = ["UPDATE_EVERY", "environment", "scalar", "trust", "trust_options"]
+
+_TRUST = ("trust", "epsilon", "delta", "sum", "calibration", "release", "noise", "randomiser", "honest_fraction")
 
 
 def scalar(text: str) -> bool | int | float | str:
@@ -47,3 +54,35 @@ class _UpdateEvery(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 #: A number of people, or the name of a schedule.
 UPDATE_EVERY = _UpdateEvery()
+
+
+def trust_options(default: str) -> Callable[[Any], Any]:
+    """Adds the options that say who is trusted and what is asked for; `trust` makes a trust model of them."""
+
+    def add(function: Any) -> Any:
+        for option in (
+            click.option("--honest-fraction", type=float, help="Shuffle: share of users that add noise.  [default: 1]"),
+            click.option("--randomiser", help="Local, sum sampled: unary, subset, response or auto.  [default: auto]"),
+            click.option("--noise", help="fast: for simulation; secure is not built yet.  [default: fast]"),
+            click.option("--release", help="Central, shuffle: nmr, mr (visits are derived) or auto.  [default: auto]"),
+            click.option("--calibration", help="sound, or paper: the printed noise.  [default: sound]"),
+            click.option("--sum", help="The private sum; discreet list names them.  [default: auto]"),
+            click.option("--delta", "-d", type=float, help="The budget's δ.  [default: 0]"),
+            click.option("--epsilon", "-e", type=float, help="The budget's ε.  [default: 1]"),
+            click.option("--trust", help=f"none, central, local or shuffle.  [default: {default}]"),
+        ):
+            function = option(function)
+        return function
+
+    return add
+
+
+def trust(options: dict[str, Any], default: str) -> TrustModel:
+    """Takes what `trust_options` read out of ``options``, and returns the trust model."""
+    from discreet import privacy
+
+    given = {key: options.pop(key) for key in _TRUST}
+    name = given.pop("trust") or default
+    if name != "none" and given["epsilon"] is None:
+        given["epsilon"] = 1.0
+    return privacy.trust(name, **given)

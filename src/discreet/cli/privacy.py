@@ -13,40 +13,26 @@ from discreet.errors import InvalidInput
 __all__ = ["audit", "budget"]
 
 
-def _asked(function: Any) -> Any:
-    """The options that say what is asked for."""
-    for option in (
-        click.option("--epsilon", "-e", type=float, default=1.0, show_default=True, help="The budget's ε."),
-        click.option("--delta", "-d", type=float, default=0.0, show_default=True, help="The budget's δ."),
-        click.option("--calibration", default="sound", show_default=True, help="sound, or paper: the printed noise."),
-        click.option("--release", default="auto", show_default=True, help="nmr, mr (visits are derived) or auto."),
-        click.option("--stationary", is_flag=True, help="Pool the counts over the steps of an episode."),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else."),
-    ):
-        function = option(function)
-    return function
-
-
 @click.command()
 @click.argument("env", required=False)
 @click.option("--states", type=int, help="Number of states, instead of ENV.")
 @click.option("--actions", type=int, help="Number of actions, instead of ENV.")
 @click.option("--horizon", type=int, help="Steps an episode, instead of ENV.")
-@click.option("--sum", "sum_", default="auto", show_default=True, help="The private sum.")
+@parse.trust_options(default="central")
+@click.option("--stationary", is_flag=True, help="Pool the counts over the steps of an episode.")
 @click.option("--episodes", "-K", type=int, default=50_000, show_default=True, help="People, one episode each.")
 @click.option("--update-every", type=parse.UPDATE_EVERY, default=1, show_default=True, help="People between reads.")
 @click.option("--failure", type=float, default=0.05, show_default=True, help="Failure probability of E.")
-@_asked
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def budget(
     env: str | None,
     states: int | None,
     actions: int | None,
     horizon: int | None,
-    sum_: str,
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Show what a central budget promises and how much noise it takes, for every private sum and the paper's.
+    """Show what a budget promises and how much noise it takes, for every private sum and the paper's.
 
     ENV is name[:key=value,…]; or give --states, --actions and --horizon.
     """
@@ -64,42 +50,41 @@ def budget(
             raise InvalidInput(f"give either an environment ({env}) or --states, --actions and --horizon")
         name, parameters = parse.environment(env)
         spec, title = envs.make(name, **parameters).spec, env
-    report = BudgetReport.make(title, spec, sum=sum_, **options)
+    report = BudgetReport.make(title, spec, parse.trust(options, "central"), **options)
     click.echo(json.dumps(report.to_dict()) if as_json else report.to_text())
 
 
 @click.command()
 @click.argument("target")
-@click.option("--sum", "sum_", default="auto", show_default=True, help="Which sum, for the target central.")
-@click.option("--reads", type=int, help="Reads of the stream.  [default: 15; 2 for central]")
-@click.option("--steps", type=int, default=1, show_default=True, help="Steps an episode, for the target central.")
+@click.option("--epsilon", "-e", type=float, default=1.0, show_default=True, help="The budget's ε.")
+@click.option("--delta", "-d", type=float, default=0.0, show_default=True, help="The budget's δ.")
+@click.option("--sum", help="Which sum, for central and local.  [default: auto]")
+@click.option("--calibration", help="sound, or paper: the printed noise.  [default: sound]")
+@click.option("--release", help="nmr or mr, for central and shuffle.  [default: auto]")
+@click.option("--randomiser", help="Of sum sampled, for local.  [default: auto]")
+@click.option("--stationary", is_flag=True, help="Pool the counts over the steps of an episode.")
+@click.option("--steps", type=int, help="Steps an episode, for privatizers.  [default: 1]")
+@click.option("--reads", type=int, help="Reads of a stream.  [default: 15; 2 for central]")
+@click.option("--users", type=int, help="Users in a batch, for shuffle and algorithm-4.  [default: 4 for shuffle]")
+@click.option("--honest-fraction", type=float, help="Assumed share of users that add noise.  [default: 1]")
 @click.option(
-    "--runs", type=int, help="Runs of each of the two neighbours.  [default: 4,000,000 for one number, else 200,000]"
+    "--silent", type=int, help="Users that really add none.  [default: as many as the honest fraction allows]"
 )
+@click.option("--runs", type=int, help="Runs of each of the two neighbours.  [default: by target]")
 @click.option("--seed", type=int, help="Of the runs.  [default: the operating system's entropy]")
-@_asked
-def audit(
-    target: str,
-    sum_: str,
-    reads: int | None,
-    steps: int,
-    runs: int | None,
-    seed: int | None,
-    as_json: bool,
-    **options: Any,
-) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def audit(target: str, runs: int | None, seed: int | None, as_json: bool, **options: Any) -> None:
     """Attack a mechanism, and print what is proven to leak beside what is claimed.
 
-    TARGET is laplace or gaussian (a single number), tree, smooth-tree, factored or batch (a stream of counts), or
-    central (the counts of a tiny world). Exits with 1 if the claim is broken.
+    TARGET is laplace or gaussian (a single number); tree, smooth-tree, factored or batch (a stream of counts); central,
+    local or shuffle (what a server sees of a tiny world); or algorithm-4 (the shuffle protocol as printed). Exits
+    with 1 if the claim is broken.
     """
     from discreet.audit import audit as attack
-    from discreet.audit.targets import named
+    from discreet.audit import named
 
-    attacked = named(target, sum=sum_, reads=reads, steps=steps, **options)
-    if runs is None:
-        runs = 4_000_000 if target in ("laplace", "gaussian") else 200_000
-    found = attack(attacked, runs=runs, seed=seed)
+    attacked = named(target, **options)
+    found = attack(attacked, runs=attacked.runs if runs is None else runs, seed=seed)
     if as_json:
         document = {
             "target": found.target,

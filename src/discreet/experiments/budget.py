@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from discreet import privatizers
 from discreet.agents.schedule import Schedule
 from discreet.errors import InvalidInput, check_integer
-from discreet.privacy import Central
-from discreet.privatizers import CentralPrivatizer
-from discreet.sums import CENTRAL
+from discreet.privacy import Central, Local, Shuffle
+from discreet.privacy.sensitivity import tabular
+from discreet.privatizers import CentralPrivatizer, NoisyLocal, NonPrivatePrivatizer, SampledLocal, ShufflePrivatizer
 
 if TYPE_CHECKING:
     from discreet.mdp import Spec
+    from discreet.privacy import TrustModel
 
 __all__ = ["BudgetReport"]
+
+_Row = CentralPrivatizer | NoisyLocal | SampledLocal | ShufflePrivatizer
 
 
 @dataclass(frozen=True)
 class BudgetReport:
-    """Every central sum at one budget, and the paper's noise beside it.
+    """Every sum of a trust model at one budget, and the paper's noise beside it.
 
     Attributes:
         title: What the sizes are those of.
         spec: The sizes.
         asked: The trust model as it was asked for.
-        reads: Number of reads.
+        batches: How many users each batch has.
         episodes: Number of people.
         stationary: Whether counts are pooled over the steps.
         failure: Of the error bound.
@@ -37,61 +42,67 @@ class BudgetReport:
 
     title: str
     spec: Spec
-    asked: Central
-    reads: int
+    asked: Central | Local | Shuffle
+    batches: list[int]
     episodes: int
     stationary: bool
     failure: float
     chosen: str
-    rows: dict[str, CentralPrivatizer]
+    rows: dict[str, _Row]
 
     @classmethod
     def make(
         cls,
         title: str,
         spec: Spec,
+        privacy: TrustModel,
         *,
         episodes: int,
         update_every: int | str,
         stationary: bool,
         failure: float,
-        **privacy: Any,
     ) -> BudgetReport:
         """Builds the privatizers that are compared."""
+        if not isinstance(privacy, Central | Local | Shuffle):
+            raise InvalidInput("there is no budget without privacy: the trust model must be central, local or shuffle")
         check_integer("episodes", episodes)
-        asked = Central(**privacy)
-        reads = len(Schedule(update_every).ends(0, episodes))
-        if reads == 0:
+        batches = np.diff(Schedule(update_every).ends(0, episodes), prepend=0).tolist()
+        if not batches:
             raise InvalidInput(f"{episodes} episodes never fill a batch of update_every={update_every}")
 
-        def build(trust: Central) -> CentralPrivatizer:
-            return CentralPrivatizer(
+        def build(trust: TrustModel) -> _Row:
+            built = privatizers.make(
                 spec,
                 trust,
                 capacity=episodes,
-                horizon=reads,
+                batches=batches,
                 stationary=stationary,
                 failure=failure,
                 rng=np.random.default_rng(0),
             )
+            assert not isinstance(built, NonPrivatePrivatizer)
+            return built
 
-        own = build(asked)
-        chosen = "paper" if asked.calibration == "paper" else own.sum.name
-        rows = {}
-        for name in CENTRAL:
-            if asked.delta > 0 or name != "factored":
-                rows[name] = build(Central(asked.epsilon, asked.delta, sum=name, release=asked.release))
-        if reads > 1 and asked.release != "mr":
-            rows["paper"] = build(Central(asked.epsilon, asked.delta, sum="tree", calibration="paper"))
-        return cls(title, spec, asked, reads, episodes, stationary, failure, chosen, rows)
+        own = build(privacy)
+        chosen = "paper" if privacy.calibration == "paper" else own.name
+        rows = {chosen: own}
+        for name in privacy.sums:
+            if name not in ("auto", *rows) and (privacy.delta > 0 or name not in ("factored", "gaussian")):
+                rows[name] = build(dataclasses.replace(privacy, sum=name, calibration="sound"))
+        if chosen != "paper" and getattr(privacy, "release", "auto") != "mr" and len(batches) > 1:
+            rows["paper"] = build(dataclasses.replace(privacy, sum="auto", calibration="paper"))
+        order = [*privacy.sums, "paper"]
+        rows = {name: rows[name] for name in sorted(rows, key=order.index)}
+        return cls(title, spec, privacy, batches, episodes, stationary, failure, chosen, rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the report as JSON can hold it."""
         return {
             "env": self.title,
             "sizes": {"states": self.spec.states, "actions": self.spec.actions, "horizon": self.spec.horizon},
+            "trust": type(self.asked).__name__.lower(),
             "episodes": self.episodes,
-            "reads": self.reads,
+            "reads": len(self.batches),
             "stationary": self.stationary,
             "failure": self.failure,
             "budget": {"epsilon": self.asked.epsilon, "delta": self.asked.delta},
@@ -102,43 +113,62 @@ class BudgetReport:
     def to_text(self) -> str:
         """Returns the report for people to read."""
         own, spec = self.rows[self.chosen], self.spec
-        layout, sensitivity = own.layout, own.sum.sensitivity
+        layout = own.layout
+        sensitivity = tabular(spec.horizon, layout.families, stationary=self.stationary)
         what = ("n, m, r" if layout.visits else "m, r") + (" pooled over the steps" if self.stationary else " per step")
         facts = {
             "promise": str(own.guarantee),
             "sizes": f"{self.title}: {spec.states} states, {spec.actions} actions, horizon {spec.horizon}",
-            "released": f"{what}: {layout.size:,} counts; {self.episodes:,} users, {self.reads:,} reads",
+            "released": f"{what}: {layout.size:,} counts; {self.episodes:,} users, {len(self.batches):,} reads",
             "sensitivity": f"L1 {sensitivity.l1:g}, L2 {sensitivity.l2:.4g} (replacing one user)",
             "budget": f"ε = {self.asked.epsilon:g}, δ = {self.asked.delta:g}",
         }
-        heads = ("sum", "noise", "std, fresh", "std, worst read", "error bound E", "proven ε")
+        if own.guarantee.assumptions:
+            facts["assumes"] = "; ".join(own.guarantee.assumptions)
+        if isinstance(own, ShufflePrivatizer):
+            sizes = sorted(set(self.batches))
+            users = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
+            facts["batches"] = f"of {users} users"
+            facts["messages"] = f"{own.messages_per_user:,} of one bit a user, {own.bytes_per_user:,} bytes"
+            if len(sizes) > 1:
+                facts["messages"] += " (first batch)"
+        heads = ("sum", "noise", f"std, {_FRESH[type(self.asked)]}", "std, worst read", "error bound E", "proven ε")
         lines = [f"{key:12} {value}" for key, value in facts.items()]
-        lines += ["", "  {:12} {:9} {:>12} {:>16} {:>14} {:>10}".format(*heads)]
+        lines += ["", "  {:12} {:9} {:>14} {:>16} {:>14} {:>10}".format(*heads)]
         for name, privatizer in self.rows.items():
             row = _row(privatizer)
             cells = (row["noise"], row["std_fresh"], row["std_worst_read"], row["error_bound"], row["epsilon"])
             mark = "*" if name == self.chosen else " "
-            lines.append(f"{mark} {name:12} " + "{:9} {:12,.1f} {:16,.1f} {:14,.0f} {:10.4f}".format(*cells))
+            lines.append(f"{mark} {name:12} " + "{:9} {:14,.1f} {:16,.1f} {:14,.0f} {:10.4f}".format(*cells))
         return "\n".join(
             [
                 *lines,
                 "",
                 f"* is what the budget gets. E holds for all counts and reads with probability {1 - self.failure:g}.",
-                "  'paper' is the printed Laplace noise of the tree, with the ε that it really gives.",
+                "  'paper' is the printed noise, with the ε that it really gives.",
                 f"{'events':12} {own.guarantee.events}",
             ]
         )
 
 
-def _row(privatizer: CentralPrivatizer) -> dict[str, Any]:
-    guarantee, sum_ = privatizer.guarantee, privatizer.sum
-    return {
-        "noise": sum_.distribution,
-        "std_fresh": sum_.fresh_std,
-        "std_worst_read": sum_.worst_std,
+#: What a fresh draw of noise belongs to.
+_FRESH: dict[type, str] = {Central: "one draw", Local: "one user", Shuffle: "one batch"}
+
+
+def _row(privatizer: _Row) -> dict[str, Any]:
+    guarantee = privatizer.guarantee
+    row = {
+        "noise": privatizer.noise,
+        "std_fresh": privatizer.fresh_std,
+        "std_worst_read": privatizer.worst_std,
         "error_bound": privatizer.error,
         "epsilon": guarantee.epsilon,
         "delta": guarantee.delta,
         "relation": guarantee.relation,
+        "assumptions": list(guarantee.assumptions),
         "events": str(guarantee.events),
     }
+    if isinstance(privatizer, ShufflePrivatizer):
+        row["messages_per_user"] = privatizer.messages_per_user
+        row["bytes_per_user"] = privatizer.bytes_per_user
+    return row

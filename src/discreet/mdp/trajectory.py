@@ -64,5 +64,5 @@ class Trajectory:
             raise InvalidPersonalData(f"states must lie in [0, {spec.states})")
         if self.actions.min() < 0 or self.actions.max() >= spec.actions:
             raise InvalidPersonalData(f"actions must lie in [0, {spec.actions})")
-        if not ((self.rewards >= 0) & (self.rewards <= 1)).all():
+        if not (self.rewards.min() >= 0 and self.rewards.max() <= 1):  # also if one is NaN
             raise InvalidPersonalData("rewards must lie in [0, 1]")

@@ -17,9 +17,10 @@ from discreet.privacy.messages import (
     SimulatedReport,
 )
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.trust import Central, Local, NonPrivate, Shuffle, TrustModel
+from discreet.privacy.trust import TRUST_MODELS, Central, Local, NonPrivate, Shuffle, TrustModel, trust
 
 __all__ = [
+    "TRUST_MODELS",
     "Batch",
     "BitsReport",
     "Budget",
@@ -40,4 +41,5 @@ __all__ = [
     "ShuffledBatch",
     "SimulatedReport",
     "TrustModel",
+    "trust",
 ]

@@ -2,12 +2,24 @@
 
 A counter that carries x data bits and Bernoulli(p) noise bits of honest users shows x + Bin(N, p). Replacing a user
 moves ``pairs`` counters up by ``shift`` and as many others down by as much. The privacy loss of all of them together
-is the convolution of the losses of the single counters, computed with privacy-loss distributions (dp-accounting),
-rounded towards more loss.
+is the convolution of the losses of the single counters: its distribution is computed on a grid, every loss rounded
+up.
+
+*The worst neighbour.* A user whose H visits to pooled counters are spread over cells moves more counters by less. One
+counter moved by a + b loses at least as much, at every (ε, δ) and together with whatever else is released, as two
+counters moved by a and b. Binomial probabilities are log-concave, so the tests that are best between any two shifts
+are thresholds, and the best errors of two steps chain exactly: T(0, a+b)(α) = T(a, a+b)(1 − T(0, a)(α)), T being
+the trade-off function and T(a, a+b) = T(0, b). Two counters moved one after the other are such a chain too, with the
+same T(0, a) and T(0, b), and no chain has smaller errors. By induction one counter up by H and one down by H dominate
+every split of a family's change, and products of dominating pairs dominate (families are independent given the data).
+
+*The numbers.* Exponentially tilted, the part of the loss that decides δ is the bulk of the distribution, so that the
+transform's rounding is relative to δ, however small it is. What is cut off or rounded away counts as lost.
 
 References:
-    Koskela, Jälkö and Honkela (2020) and dp-accounting's report on privacy-loss distributions; SDP-PE (Bai et al.
-    2025), Appendix, Algorithm 4 for the mechanism.
+    Koskela, Jälkö and Honkela (2020) and dp-accounting's report on privacy-loss distributions; Dong, Roth and Su
+    (2022) on group privacy for chains of trade-off functions; SDP-PE (Bai et al. 2025), Appendix, Algorithm 4 for the
+    mechanism.
 """
 
 from __future__ import annotations
@@ -18,16 +30,24 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from discreet.errors import InvalidInput
 from discreet.privacy import accounting
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 __all__ = ["BinomialEvent", "calibrate", "epsilon"]
 
-_INTERVAL = 1e-5  # discretisation of the privacy loss
-_DEVIATIONS = 14  # how far out the binomial is followed; what lies beyond has a probability below 1e-40
-_VERSION = 1
+_INTERVAL = 1e-5  # of the grid of privacy losses, or less
+_SPARE = 1e-8  # share of δ that is given up with the tails of the noise, and again with the tails of the loss
+_SLACK = 1e-4  # share of δ that is left to floating point; the errors are of the order of 1e-8
+_FOLDED = 1e-12  # share of the tilted loss that may lie outside the window of the transform
+_LEAST = 1e-200  # the smallest δ at which anything is proven: probabilities stay normal numbers
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -45,30 +65,109 @@ class BinomialEvent:
         return self.trials * self.probability * (1 - self.probability)
 
 
-def epsilon(event: BinomialEvent, delta: float) -> float:
-    """Returns a proven ε of ``event`` at ``delta``; infinite if there is none."""
-    import numpy as np
-    from dp_accounting.pld import privacy_loss_distribution as pld
+@dataclass(frozen=True)
+class _Losses:
+    """A counter's finite privacy losses, their probabilities, and the probability of all others."""
+
+    values: NDArray[np.float64]
+    masses: NDArray[np.float64]
+    lost: float
+
+    @property
+    def variance(self) -> float:
+        mean = np.average(self.values, weights=self.masses)
+        return float(np.average((self.values - mean) ** 2, weights=self.masses))
+
+    def log_mgf(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Returns ln E[e^{θL}; L finite] for every θ."""
+        tops = np.maximum(orders * self.values.min(), orders * self.values.max())
+        sums = [np.exp(order * self.values - top) @ self.masses for order, top in zip(orders, tops, strict=True)]
+        logs: NDArray[np.float64] = tops + np.log(sums)
+        return logs
+
+
+def _counter(event: BinomialEvent, spare: float, *, up: bool) -> _Losses:
+    """Returns the losses of a counter that goes up (or down); two tails of the noise, ``spare`` each, are lost."""
     from scipy.stats import binom
 
     N, p, shift = event.trials, event.probability, event.shift
-    if delta <= 0 or N < 1 or not 0 < p < 1:
+    noise, rare = binom(N, p), -math.log(spare)
+    reach = rare / 3 + math.sqrt(rare**2 / 9 + 2 * event.variance * rare)  # Bernstein's inequality
+    first, last = max(0, math.ceil(N * p - reach)), min(N, math.floor(N * p + reach))
+    first, last = (first, min(last, N - shift)) if up else (max(first, shift), last)
+    k = np.arange(first, last + 1)
+    masses = np.asarray(noise.pmf(k), dtype=np.float64)
+    least = k if up else k - shift
+    values = np.full(len(k), shift * (math.log1p(-p) - math.log(p)))
+    for i in range(shift):  # ln b(x)/b(x+1) = ln (x+1)(1−p)/((N−x)p)
+        values += np.log((least + i + 1) / (N - least - i))
+    lost = float(noise.cdf(first - 1) + noise.sf(last))  # where the other law has no probability, or too far out
+    some = masses > 0  # else below 1e-300
+    return _Losses((values if up else -values)[some], masses[some], lost)
+
+
+def epsilon(event: BinomialEvent, delta: float) -> float:
+    """Returns a proven ε of ``event`` at ``delta``; infinite if there is none.
+
+    Turning the neighbours round exchanges the counters that go up with those that go down, so one direction is both.
+    """
+    N, p, pairs = event.trials, event.probability, event.pairs
+    if delta < _LEAST or event.shift > N or N < 1 or not 0 < p < 1:
         return math.inf
-    reach = _DEVIATIONS * math.sqrt(event.variance) + _DEVIATIONS
-    k = np.arange(max(0, math.floor(N * p - reach)), min(N, math.ceil(N * p + reach)) + 1)
-    logs = binom.logpmf(k, N, p)
-    missing = max(0.0, 1.0 - math.fsum(np.exp(logs))) if len(k) < N + 1 else 0.0
-    still = {int(x): float(value) for x, value in zip(k, logs, strict=True)}
-    moved = {x + shift: value for x, value in still.items()}
-    total = None
-    for lower, upper in ((still, moved), (moved, still)):  # up, and down
-        one = pld.from_two_probability_mass_functions(
-            lower, upper, pessimistic_estimate=True, value_discretization_interval=_INTERVAL, symmetric=False
-        )
-        many = one.self_compose(event.pairs) if event.pairs > 1 else one
-        total = many if total is None else total.compose(many)
-    left = delta - 4 * event.pairs * max(missing, 1e-40)
-    return float(total.get_epsilon_for_delta(left)) if left > 0 and total is not None else math.inf
+    spare = _SPARE * min(delta, 1.0)
+    both = [_counter(event, spare / pairs, up=up) for up in (True, False)]
+    if max(counter.lost for counter in both) >= min(delta, 1.0):
+        return math.inf
+    lost = spare - math.expm1(pairs * math.fsum(math.log1p(-counter.lost) for counter in both))
+    left = delta * (1 - _SLACK) - lost
+    if left <= 0:
+        return math.inf
+    values, masses = _compose(both, pairs, spare)
+    # δ at ε is lost + Σ_{l>ε} P(l)·(1 − e^{ε−l}); both sums from above.
+    upper = np.cumsum(masses[::-1])[::-1]
+    lower = np.cumsum((masses * np.exp(np.minimum(-values, 700)))[::-1])[::-1]
+    beyond = np.append(upper[1:], 0) - np.exp(np.minimum(values, 700)) * np.append(lower[1:], 0)
+    i = int(np.argmax(beyond <= left))  # ε lies at this loss or below it, and above the one before
+    if upper[i] <= left:
+        return 0.0
+    return max(0.0, math.log((upper[i] - left) / lower[i]) if lower[i] > 0 else float(values[i]))
+
+
+def _compose(both: list[_Losses], pairs: int, spare: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns a grid of losses and an upper bound of their probabilities, for ``pairs`` of each of ``both`` counters.
+
+    Losses above the grid have a probability of at most ``spare`` (Chernoff). The convolution is circular: what lies
+    outside the window is folded into it, which only adds to the probabilities there.
+    """
+    from scipy import fft
+
+    deviation = math.sqrt(max(pairs * math.fsum(counter.variance for counter in both), 1e-16))
+    interval = min(_INTERVAL, deviation / min(300 * pairs, 1e5))  # rounding adds up to one to each counter's loss
+    cells = [np.ceil(counter.values / interval) for counter in both]
+    rounded = [_Losses(interval * cell, c.masses, c.lost) for cell, c in zip(cells, both, strict=True)]
+
+    def log_mgf(orders: NDArray[np.float64]) -> NDArray[np.float64]:
+        return pairs * (rounded[0].log_mgf(orders) + rounded[1].log_mgf(orders))
+
+    delta = spare / _SPARE
+    orders = math.sqrt(2 * math.log(max(1 / delta, 2))) / deviation * 2.0 ** np.linspace(-3, 3, 25)
+    logs = log_mgf(orders)
+    theta = float(orders[np.argmin((logs - math.log(delta)) / orders)])  # the tilted mean is just above ε
+    total = float(log_mgf(np.array([theta]))[0])
+    low = float(np.max((total - log_mgf(theta - orders) + math.log(_FOLDED)) / orders))
+    high = float(np.min((log_mgf(theta + orders) - total - math.log(_FOLDED)) / orders))
+    high = max(high, float(np.min((logs - math.log(spare)) / orders)))
+    bottom = max(math.floor(low / interval), pairs * sum(int(cell.min()) for cell in cells))
+    top = min(math.ceil(high / interval), pairs * sum(int(cell.max()) for cell in cells))
+    size = fft.next_fast_len(top - bottom + 1, real=True)
+    spectrum = np.ones(size // 2 + 1, dtype=complex)
+    for cell, counter in zip(cells, rounded, strict=True):
+        tilted = counter.masses * np.exp(theta * counter.values - counter.log_mgf(np.array([theta])))
+        spectrum *= fft.rfft(np.bincount(cell.astype(np.int64) % size, tilted, size)) ** pairs
+    law = np.maximum(np.roll(fft.irfft(spectrum, size), -(bottom % size)), 0)
+    values = interval * (bottom + np.arange(size, dtype=np.float64))
+    masses: NDArray[np.float64] = law * np.exp(np.minimum(total - theta * values, 700))
+    return values, masses
 
 
 def calibrate(honest: int, shift: int, pairs: int, eps: float, delta: float) -> tuple[int, float]:
@@ -84,8 +183,8 @@ def calibrate(honest: int, shift: int, pairs: int, eps: float, delta: float) -> 
         eps: The budget's ε.
         delta: The budget's δ.
     """
-    if delta <= 0:
-        raise InvalidInput(f"binomial noise needs delta > 0, got delta={delta!r}")
+    if delta < _LEAST:
+        raise InvalidInput(f"binomial noise needs delta > 0, and at least {_LEAST}, got delta={delta!r}")
     if honest < 1:
         raise InvalidInput(f"at least one user of a batch must add their noise, got {honest}")
 
@@ -104,26 +203,26 @@ def calibrate(honest: int, shift: int, pairs: int, eps: float, delta: float) -> 
 def _solve(honest: int, shift: int, pairs: int, eps: float, delta: float, proven: Any) -> tuple[int, float]:
     mu = accounting.gaussian_mu(eps, delta)
     variance = 2 * pairs * shift**2 / mu**2  # what Gaussian noise would need
-    too_few, enough, m = 0, 0, max(1, math.ceil(4 * variance / honest))
+    too_few, enough, m, tries = 0, 0, max(1, math.ceil(4 * variance / honest)), 0
     while not enough or enough - too_few > 1:
-        got = proven(m, 0.5)
+        got, tries = proven(m, 0.5), tries + 1
         too_few, enough = (too_few, m) if got <= eps else (m, enough)
-        m = math.ceil(m * (got / eps) ** 2)  # ε falls about like one over the deviation
-        m = max(m, too_few + 1) if not enough else min(max(m, too_few + 1), enough - 1)
+        m = max(math.ceil(m * min(got / eps, 4) ** 2), too_few + 1)  # ε falls about like one over the deviation
+        m = m if not enough else min(m, enough - 1) if tries < 8 else (too_few + enough) // 2
     m = enough
     low, high = 0.0, honest * m / 4  # variances that are too small, and enough
-    guess = min(variance * 1.003, high)
+    guess, found = min(variance * 1.003, high), 0.5
     for _ in range(60):
         p = 0.5 * (1 - math.sqrt(max(0.0, 1 - 4 * guess / (honest * m))))
         got = proven(m, p) if p > 0 else math.inf
-        if 0.99 * eps <= got <= eps:
-            return m, p
-        low, high = (guess, high) if got > eps else (low, min(high, guess))
-        step = guess * (min(got, 100 * eps) / (0.996 * eps)) ** 2  # ε falls about like one over the deviation
-        guess = step if low < step < high else (low + high) / 2
-        if high - low < 1e-9 * high:
+        if got <= eps:
+            found = p
+        if 0.99 * eps <= got <= eps or high - low < 1e-9 * high:
             break
-    return m, 0.5
+        low, high = (guess, high) if got > eps else (low, min(high, guess))
+        step = guess * (min(got, 100 * eps) / (0.996 * eps)) ** 2
+        guess = step if low < step < high else (low + high) / 2
+    return m, found
 
 
 def _file(key: dict[str, Any]) -> Path | None:

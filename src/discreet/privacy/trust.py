@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
 from discreet.errors import InvalidInput, UnknownName
 from discreet.privacy.budget import Budget
 from discreet.privacy.guarantee import Guarantee
 
-__all__ = ["CALIBRATIONS", "RELEASES", "SUMS", "Central", "Local", "NonPrivate", "Shuffle", "TrustModel"]
+__all__ = [
+    "CALIBRATIONS",
+    "RELEASES",
+    "TRUST_MODELS",
+    "Central",
+    "Local",
+    "NonPrivate",
+    "Shuffle",
+    "TrustModel",
+    "trust",
+]
 
 #: How noise is scaled: to a proof of the budget, or as the paper prints it.
 CALIBRATIONS = ("sound", "paper")
 #: What is released: the agent's own choice, all three families, or transitions and rewards only.
 RELEASES = ("auto", "nmr", "mr")
-#: The private sums of each trust model.
-SUMS = {
-    "Central": ("tree", "smooth-tree", "factored", "batch", "auto"),
-    "Local": ("laplace", "gaussian", "sampled", "auto"),
-    "Shuffle": ("binomial", "auto"),
-}
 _NOISES = ("fast", "secure")
 
 
@@ -52,11 +57,13 @@ class _Budgeted(TrustModel):
     calibration: str = "sound"
     noise: str = "fast"
 
+    sums: ClassVar[tuple[str, ...]]
+
     def __post_init__(self) -> None:
         budget = Budget(self.epsilon, self.delta)
         object.__setattr__(self, "epsilon", budget.epsilon)
         object.__setattr__(self, "delta", budget.delta)
-        for name, known in (("sum", SUMS[type(self).__name__]), ("calibration", CALIBRATIONS), ("noise", _NOISES)):
+        for name, known in (("sum", self.sums), ("calibration", CALIBRATIONS), ("noise", _NOISES)):
             if getattr(self, name) not in known:
                 raise UnknownName(name, getattr(self, name), known)
         if self.noise == "secure":
@@ -90,6 +97,8 @@ class Central(_Budgeted):
 
     release: str = "auto"
 
+    sums = ("tree", "smooth-tree", "factored", "batch", "auto")
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.release not in RELEASES:
@@ -115,6 +124,8 @@ class Local(_Budgeted):
     """
 
     randomiser: str = "auto"
+
+    sums = ("laplace", "gaussian", "sampled", "auto")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -142,6 +153,8 @@ class Shuffle(_Budgeted):
     release: str = "auto"
     honest_fraction: float = 1.0
 
+    sums = ("binomial", "auto")
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.release not in RELEASES:
@@ -150,3 +163,29 @@ class Shuffle(_Budgeted):
             raise InvalidInput("the shuffle model needs delta > 0, got delta=0.0")
         if not 0 < self.honest_fraction <= 1:
             raise InvalidInput(f"honest_fraction must lie in (0, 1], got honest_fraction={self.honest_fraction!r}")
+
+
+#: By the names that the command line uses.
+TRUST_MODELS: dict[str, type[TrustModel]] = {
+    "none": NonPrivate,
+    "central": Central,
+    "local": Local,
+    "shuffle": Shuffle,
+}
+
+
+def trust(name: str, **options: Any) -> TrustModel:
+    """Returns a trust model by name; options that are None are left to their defaults.
+
+    Raises:
+        ValueError: If there is no such trust model, or if it does not take an option.
+    """
+    if name not in TRUST_MODELS:
+        raise UnknownName("trust model", name, TRUST_MODELS)
+    takes = {kind: [field.name for field in fields(model)] for kind, model in TRUST_MODELS.items()}  # type: ignore[arg-type]
+    given = {key: value for key, value in options.items() if value is not None}
+    for key, value in given.items():
+        if key not in takes[name]:
+            others = ", ".join(kind for kind, known in takes.items() if key in known)
+            raise InvalidInput(f"{key}={value!r} is for the trust model {others or 'of nobody'}, got {name}")
+    return TRUST_MODELS[name](**given)

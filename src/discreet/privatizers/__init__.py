@@ -14,6 +14,8 @@ from discreet.privatizers.projection import project
 from discreet.privatizers.shuffle import ShufflePrivatizer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
 
     from discreet.mdp import Spec
@@ -41,7 +43,7 @@ def make(
     privacy: TrustModel,
     *,
     capacity: int,
-    horizon: int,
+    batches: Sequence[int],
     stationary: bool,
     failure: float = 0.05,
     rng: np.random.Generator,
@@ -52,7 +54,7 @@ def make(
         spec: The environment's public sizes.
         privacy: The trust model.
         capacity: Number of users at most.
-        horizon: Number of batches at most; under `Shuffle` all have ``capacity // horizon`` users.
+        batches: How many users each batch has, in order: public. A last, incomplete batch is none.
         stationary: Whether counts are pooled over the steps.
         failure: Probability with which the error bound of the counts may fail.
         rng: Where the server's noise comes from.
@@ -61,17 +63,10 @@ def make(
         return NonPrivatePrivatizer(spec, capacity=capacity, stationary=stationary, guarantee=privacy.guarantee)
     if isinstance(privacy, Central):
         return CentralPrivatizer(
-            spec, privacy, capacity=capacity, horizon=horizon, stationary=stationary, failure=failure, rng=rng
+            spec, privacy, capacity=capacity, horizon=len(batches), stationary=stationary, failure=failure, rng=rng
         )
     if isinstance(privacy, Local):
         return make_local(spec, privacy, capacity=capacity, stationary=stationary, failure=failure)
     if isinstance(privacy, Shuffle):
-        return ShufflePrivatizer(
-            spec,
-            privacy,
-            capacity=capacity,
-            batch_size=max(1, capacity // horizon),
-            stationary=stationary,
-            failure=failure,
-        )
+        return ShufflePrivatizer(spec, privacy, batches=batches, stationary=stationary, failure=failure)
     raise InvalidInput(f"privacy must be a trust model such as Central(…), got {type(privacy).__name__}")

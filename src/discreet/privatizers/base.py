@@ -87,7 +87,7 @@ class RawServer:
         """Number of users collected."""
         return self.sum.count
 
-    def collect(self, batch: Batch) -> None:
+    def collect(self, batch: RawBatch) -> None:
         """Adds a batch to the sums; nothing changes if an error is raised."""
         if not isinstance(batch, RawBatch):
             raise TypeError(f"expected a RawBatch, got {type(batch).__name__}")

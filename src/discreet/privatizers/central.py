@@ -152,6 +152,26 @@ class CentralPrivatizer(RawServer):
         delta = self.privacy.delta if self.sum.distribution == "gaussian" else 0.0
         return Guarantee("joint", accounting.epsilon(self.sum.event, delta), delta, noise="fast", events=self.sum.event)
 
+    @property
+    def name(self) -> str:
+        """The sum's."""
+        return self.sum.name
+
+    @property
+    def noise(self) -> str:
+        """Its distribution."""
+        return self.sum.distribution
+
+    @property
+    def fresh_std(self) -> float:
+        """Standard deviation of one draw of noise."""
+        return self.sum.fresh_std
+
+    @property
+    def worst_std(self) -> float:
+        """Standard deviation of the noise in a count, at the noisiest read."""
+        return self.sum.worst_std
+
     def counts(self) -> PrivateCounts:
         """Ends the batch and returns what is released; zeros before anybody has been collected."""
         vector = self.sum.read() if self.sum.readable else np.zeros(self.layout.size)

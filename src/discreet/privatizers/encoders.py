@@ -142,16 +142,19 @@ class SampledEncoder(_LayoutEncoder):
         """Number of values (s, a, s', reward bit)."""
         return 2 * spec.states * spec.states * spec.actions
 
+    def value(self, trajectory: Trajectory, h: int, bit: int) -> int:
+        """Returns the number of (s, a, s', reward bit) at step ``h``, from 0: it must not leave the device."""
+        spec = self.layout.spec
+        cell = trajectory.states[h] * spec.actions + trajectory.actions[h]
+        return int((cell * spec.states + trajectory.states[h + 1]) * 2 + bit)
+
     def encode(self, trajectory: Trajectory, rng: np.random.Generator) -> SampledReport:
         """Returns the step and the randomised answer."""
-        spec = self.layout.spec
-        trajectory.check(spec)
-        h = int(rng.integers(spec.horizon))
+        trajectory.check(self.layout.spec)
+        h = int(rng.integers(self.layout.spec.horizon))
         bit = int(rng.random() < trajectory.rewards[h])
-        cell = trajectory.states[h] * spec.actions + trajectory.actions[h]
-        value = int((cell * spec.states + trajectory.states[h + 1]) * 2 + bit)
         step = 0 if self.layout.stationary else h
-        return SampledReport(step, self.randomiser.report(value, rng))
+        return SampledReport(step, self.randomiser.report(self.value(trajectory, h, bit), rng))
 
 
 @dataclass(frozen=True)
@@ -190,6 +193,11 @@ class BinomialEncoder(_LayoutEncoder):
     def messages(self) -> int:
         """Messages a counter and user."""
         return self.data_bits + self.noise_bits
+
+    @property
+    def expected(self) -> float:
+        """Noise bits of a user and counter that are 1, on average."""
+        return self.noise_bits * self.probability
 
     def touch(self, trajectory: Trajectory, rng: np.random.Generator) -> SimulatedReport:
         """Returns the data bits that are 1: raw data, for a simulated shuffler only."""

@@ -72,6 +72,21 @@ class LocalPrivatizer:
         self.failure = check_fraction("failure", failure)
         self.count = 0
 
+    @property
+    def user_std(self) -> dict[str, float]:
+        """Standard deviation of what one user adds to the error of a count of each family."""
+        raise NotImplementedError
+
+    @property
+    def fresh_std(self) -> float:
+        """Standard deviation of what one user adds to the error of a transition count."""
+        return self.user_std["transitions"]
+
+    @property
+    def worst_std(self) -> float:
+        """Standard deviation of the noise in a transition count, after the last user."""
+        return self.fresh_std * math.sqrt(self.capacity)
+
     def _guarantee(self, event: accounting.DpEvent, delta: float) -> Guarantee:
         return Guarantee("local", accounting.epsilon(event, delta), delta, noise="fast", events=event)
 
@@ -104,6 +119,16 @@ class NoisyLocal(LocalPrivatizer):
         self.encoder = NoisyEncoder(layout, distribution, scale)
         self.shuffler = NoisyCollector()
         self._total = np.zeros(layout.size)
+
+    @property
+    def name(self) -> str:
+        """The sum's."""
+        return self.encoder.distribution
+
+    @property
+    def noise(self) -> str:
+        """Its distribution."""
+        return self.encoder.distribution
 
     @property
     def guarantee(self) -> Guarantee:
@@ -141,10 +166,9 @@ class NoisyLocal(LocalPrivatizer):
             high *= 2
         return float(brentq(excess, 0.0, high, rtol=1e-9))
 
-    def collect(self, batch: Batch) -> None:
+    def collect(self, batch: NoisyBatch) -> None:
         """Adds up the vectors; nothing changes if an error is raised."""
         self._admit(batch, NoisyBatch)
-        assert isinstance(batch, NoisyBatch)
         if batch.values.shape != (batch.users, self.layout.size):
             raise InvalidInput(f"reports must have {self.layout.size} values")
         self._total += batch.values.sum(axis=0)
@@ -168,6 +192,13 @@ class SampledLocal(LocalPrivatizer):
         self.shuffler = SampledCollector()
         self._supports = np.zeros((layout.steps, size))
         self._users = np.zeros(layout.steps)
+
+    name = "sampled"
+
+    @property
+    def noise(self) -> str:
+        """How an answer is hidden."""
+        return self.encoder.randomiser.name
 
     @property
     def guarantee(self) -> Guarantee:
@@ -223,10 +254,9 @@ class SampledLocal(LocalPrivatizer):
         chosen = getattr(self.encoder.randomiser, "chosen", width)
         return int(min(width, chosen))
 
-    def collect(self, batch: Batch) -> None:
+    def collect(self, batch: SampledBatch) -> None:
         """Counts the answers; nothing changes if an error is raised."""
         self._admit(batch, SampledBatch)
-        assert isinstance(batch, SampledBatch)
         size = self._supports.shape[1]
         if batch.support.shape != (batch.users, size) or not np.isin(batch.steps, np.arange(self.layout.steps)).all():
             raise InvalidInput(f"reports must have {size} bits about one of {self.layout.steps} steps")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from discreet.errors import CapacityExceeded, InvalidInput, check_fraction, check_integer
-from discreet.privacy import Batch, BitsReport, Guarantee, ShuffledBatch, SimulatedReport, accounting, binomial
+from discreet.errors import CapacityExceeded, InvalidInput, check_fraction
+from discreet.privacy import BitsReport, Guarantee, ShuffledBatch, SimulatedReport, accounting, binomial
 from discreet.privatizers.base import PrivateCounts, Shuffler
 from discreet.privatizers.encoders import BinomialEncoder, SimulatedBinomialEncoder
 from discreet.privatizers.layout import Layout
@@ -77,8 +77,7 @@ class ShufflePrivatizer:
     Args:
         spec: The environment's public sizes.
         privacy: What is asked for.
-        capacity: Number of users at most.
-        batch_size: Users a batch: the noise of a batch is calibrated for it.
+        batches: How many users each batch has, in order: public. The noise of a batch is calibrated for its size.
         stationary: Whether counters are pooled over the steps.
         failure: Probability with which `counts().error` may fail.
         messages: Whether every bit is drawn and mixed; else simulated totals with the same law are.
@@ -94,64 +93,101 @@ class ShufflePrivatizer:
         spec: Spec,
         privacy: Shuffle,
         *,
-        capacity: int,
-        batch_size: int,
+        batches: Sequence[int],
         stationary: bool,
         failure: float = 0.05,
         messages: bool = False,
     ) -> None:
+        if len(batches) == 0 or min(batches) < 1:
+            raise InvalidInput("batches must be one or more positive numbers of users")
         self.privacy = privacy
-        self.capacity = check_integer("capacity", capacity)
-        self.batch_size = check_integer("batch_size", batch_size)
+        self.batches = np.array(batches, dtype=np.int64)
         self.failure = check_fraction("failure", failure)
         self.layout = Layout(spec, stationary, visits=privacy.release != "mr")
-        self.honest = math.floor(privacy.honest_fraction * batch_size + 1e-9)
-        if self.honest < 1:
-            least = math.ceil(1 / privacy.honest_fraction)
-            raise InvalidInput(
-                f"a batch of {batch_size} users with honest_fraction={privacy.honest_fraction} has no honest user: "
-                f"the smallest batch is {least}"
-            )
         self._shift = spec.horizon if stationary else 1
         self._pairs = self.layout.families * (1 if stationary else spec.horizon)
+        self._encoders = {int(users): self._encoder(int(users), messages) for users in np.unique(self.batches)}
+        self._shufflers = {
+            users: BitShuffler() if messages else SimulatedShuffler(encoder)
+            for users, encoder in self._encoders.items()
+        }
+        self.count = 0
+        self.batch = 0
+        self._ones = np.zeros(self.layout.size)
+        self._expected = 0.0
+
+    def honest(self, users: int) -> int:
+        """Returns how many users of a batch of ``users`` are taken to add their noise."""
+        return math.floor(self.privacy.honest_fraction * users + 1e-9)
+
+    def _encoder(self, users: int, messages: bool) -> BinomialEncoder:
+        """Returns the encoder of a batch of ``users``."""
+        privacy, H = self.privacy, self.layout.spec.horizon
+        honest = self.honest(users)
+        if honest < 1:
+            raise InvalidInput(
+                f"a batch of {users} users with honest_fraction={privacy.honest_fraction} has no honest user: "
+                f"the smallest batch is {math.ceil(1 / privacy.honest_fraction)}"
+            )
         if privacy.calibration == "paper":
             if not self.layout.visits:
                 raise InvalidInput("calibration='paper' is printed for release='nmr', got release='mr'")
-            m, p = paper_bits(privacy.epsilon, privacy.delta, spec.horizon, batch_size)
+            m, p = paper_bits(privacy.epsilon, privacy.delta, H, users)
         else:
-            m, p = binomial.calibrate(self.honest, self._shift, self._pairs, privacy.epsilon, privacy.delta)
-        kind = BinomialEncoder if messages else SimulatedBinomialEncoder
-        self.encoder = kind(self.layout, m, p)
-        self.shuffler: BitShuffler | SimulatedShuffler = BitShuffler() if messages else SimulatedShuffler(self.encoder)
-        self.count = 0
-        self._ones = np.zeros(self.layout.size)
+            m, p = binomial.calibrate(honest, self._shift, self._pairs, privacy.epsilon, privacy.delta)
+        return (BinomialEncoder if messages else SimulatedBinomialEncoder)(self.layout, m, p)
+
+    @property
+    def batch_size(self) -> int:
+        """Users in the current batch; after the last batch, in that."""
+        return int(self.batches[min(self.batch, len(self.batches) - 1)])
+
+    @property
+    def encoder(self) -> BinomialEncoder:
+        """What runs at the users of the current batch."""
+        return self._encoders[self.batch_size]
+
+    @property
+    def shuffler(self) -> BitShuffler | SimulatedShuffler:
+        """What mixes the current batch."""
+        return self._shufflers[self.batch_size]
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """Shuffle DP of a batch, from the noise bits that honest users really add."""
-        encoder = self.encoder
-        event = binomial.BinomialEvent(self.honest * encoder.noise_bits, encoder.probability, self._shift, self._pairs)
+        """Shuffle DP of the weakest batch, from the noise bits that honest users really add."""
+        found: list[tuple[float, binomial.BinomialEvent]] = []
+        for users, encoder in self._encoders.items():
+            trials = self.honest(users) * encoder.noise_bits
+            event = binomial.BinomialEvent(trials, encoder.probability, self._shift, self._pairs)
+            found.append((accounting.epsilon(event, self.privacy.delta), event))
+        epsilon, event = max(found, key=lambda pair: pair[0])
         fraction = self.privacy.honest_fraction
         assumptions = [f"at least {fraction:.0%} of the users of every batch add their noise bits"]
         assumptions.append("the shuffler takes reports apart and mixes each counter's messages")
         return Guarantee(
-            "shuffle",
-            accounting.epsilon(event, self.privacy.delta),
-            self.privacy.delta,
-            noise="fast",
-            assumptions=tuple(assumptions),
-            events=event,
+            "shuffle", epsilon, self.privacy.delta, noise="fast", assumptions=tuple(assumptions), events=event
         )
 
+    def batch_std(self, users: int) -> float:
+        """Returns the standard deviation of the noise of a batch of ``users`` in a counter."""
+        encoder = self._encoders[users]
+        return math.sqrt(users * encoder.noise_bits * encoder.probability * (1 - encoder.probability))
+
+    name = noise = "binomial"
+
     @property
-    def batch_std(self) -> float:
-        """Standard deviation of the noise of one batch in a counter."""
-        encoder = self.encoder
-        return math.sqrt(self.batch_size * encoder.noise_bits * encoder.probability * (1 - encoder.probability))
+    def fresh_std(self) -> float:
+        """Standard deviation of the noise of the current batch in a counter."""
+        return self.batch_std(self.batch_size)
+
+    @property
+    def worst_std(self) -> float:
+        """Standard deviation of the noise in a counter, after the last batch."""
+        return math.sqrt(sum(self.batch_std(users) ** 2 for users in self.batches.tolist()))
 
     @property
     def messages_per_user(self) -> int:
-        """One-bit messages that a user sends."""
+        """One-bit messages that a user of the current batch sends."""
         return self.layout.size * self.encoder.messages
 
     @property
@@ -163,56 +199,52 @@ class ShufflePrivatizer:
     def error(self) -> float:
         """With probability 1 − failure no count is ever further from the truth than this.
 
-        The noise after t batches is binomial: a union over counts and batches of its exact tails, with half of the
-        failure probability. Derived visits add up S transitions. Rewards are also rounded to bits: a martingale in
-        the users with increments in an interval of length 1 (H if pooled), bounded by Azuma's maximal inequality with
-        the other half.
+        The noise after t batches is a sum of independent bits: its tails beyond 1 are at most those of the binomial
+        with the same number of bits and the same mean (Hoeffding 1956), and equal to them if all batches are alike. A
+        union over counts and batches gets half of the failure probability. Derived visits add up S transitions.
+        Rewards are also rounded to bits: a martingale in the users with increments in an interval of length 1 (H if
+        pooled), bounded by Azuma's maximal inequality with the other half.
         """
         from scipy.optimize import brentq
         from scipy.stats import binom
 
-        reads = max(1, self.capacity // self.batch_size)
-        n = np.unique(np.linspace(0, reads, min(reads, 200) + 1).round()[1:])  # rounded up within a stretch
-        weights = np.diff(n, prepend=0)
-        bits, p = self.batch_size * self.encoder.noise_bits, self.encoder.probability
+        bits = np.cumsum([users * self._encoders[users].noise_bits for users in self.batches.tolist()])
+        means = np.cumsum([users * self._encoders[users].expected for users in self.batches.tolist()])
+        p = means / bits
         S, cells = self.layout.spec.states, self.layout.cells
         groups = [(self.layout.size, 1)] + ([] if self.layout.visits else [(cells, S)])
 
         def excess(x: float) -> float:
             total = 0.0
             for number, width in groups:
-                trials = n * bits * width
-                tails = binom.sf(np.ceil(trials * p + x) - 1, trials, p) + binom.cdf(
-                    np.floor(trials * p - x), trials, p
-                )
-                total += number * float((weights * tails).sum())
+                trials, mean = bits * width, means * width
+                tails = binom.sf(np.ceil(mean + x) - 1, trials, p) + binom.cdf(np.floor(mean - x), trials, p)
+                total += number * float(np.sum(tails))
             return math.log(max(total, 1e-300)) - math.log(self.failure / 2)
 
-        high = self.batch_std * math.sqrt(reads * S)
+        high = math.sqrt(float(bits[-1] * p[-1]) * S) + 1
         while excess(high) > 0:
             high *= 2
-        noise = float(brentq(excess, 0.0, high, xtol=1e-6))
-        width = self._shift * math.sqrt(self.capacity / 2)
+        noise = float(brentq(excess, 1.0, high, xtol=1e-6)) if excess(1.0) > 0 else 1.0
+        width = self._shift * math.sqrt(float(self.batches.sum()) / 2)
         return noise + width * math.sqrt(math.log(4 * cells / self.failure))
 
-    def collect(self, batch: Batch) -> None:
+    def collect(self, batch: ShuffledBatch) -> None:
         """Adds a shuffled batch; nothing changes if an error is raised."""
         if not isinstance(batch, ShuffledBatch):
             raise TypeError(f"expected a ShuffledBatch, got {type(batch).__name__}")
+        if self.batch == len(self.batches):
+            raise CapacityExceeded(f"this privatizer holds {self.count} users: all are in it, got {batch.users} more")
         if batch.users != self.batch_size:
-            raise InvalidInput(f"noise was calibrated for batches of {self.batch_size} users, got {batch.users}")
-        if self.count + batch.users > self.capacity:
-            raise CapacityExceeded(
-                f"this privatizer holds {self.capacity} users: {self.count} are in it, got {batch.users} more"
-            )
-        if batch.ones.shape != (self.layout.size,) or batch.messages != batch.users * self.encoder.messages:
-            raise InvalidInput(
-                f"a batch has {self.layout.size} counters with {batch.users * self.encoder.messages} messages each"
-            )
+            raise InvalidInput(f"the noise of this batch was calibrated for {self.batch_size} users, got {batch.users}")
+        messages = batch.users * self.encoder.messages
+        if batch.ones.shape != (self.layout.size,) or batch.messages != messages:
+            raise InvalidInput(f"a batch has {self.layout.size} counters with {messages} messages each")
         self._ones += batch.ones
+        self._expected += batch.users * self.encoder.expected
         self.count += batch.users
+        self.batch += 1
 
     def counts(self) -> PrivateCounts:
         """Returns the debiased counts: ones minus the expected noise bits."""
-        expected = self.count * self.encoder.noise_bits * self.encoder.probability
-        return PrivateCounts(*self.layout.split(self._ones - expected), self.error)
+        return PrivateCounts(*self.layout.split(self._ones - self._expected), self.error)

@@ -1,0 +1,87 @@
+"""Local privacy under attack: one report, of one of two people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from discreet.audit.world import corners, tiny
+from discreet.privatizers.encoders import NoisyEncoder, SampledEncoder
+from discreet.privatizers.local import make_local
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from discreet.mdp import Trajectory
+    from discreet.privacy import Guarantee, Local
+
+__all__ = ["LocalTarget", "local"]
+
+_AT_ONCE = 100_000  # runs that are drawn at once
+_SINGLE_RUNS = 5000  # runs of the encoder one by one, where they can also be drawn at once
+_DIGITS = 9  # the last bits of a float betray its terms: fast noise is for simulation only
+
+
+@dataclass(frozen=True)
+class LocalTarget:
+    """An encoder under attack: the attacker sees the report of a person who is one of two.
+
+    Attributes:
+        name: What it is called.
+        claim: What is claimed.
+        encoder: At the user.
+        people: The two neighbours: two people with other data at every step.
+    """
+
+    name: str
+    claim: Guarantee
+    encoder: NoisyEncoder | SampledEncoder
+    people: tuple[Trajectory, Trajectory]
+
+    @property
+    def runs(self) -> int:
+        """How many it takes to attack it well."""
+        return 200_000 if isinstance(self.encoder, SampledEncoder) else 4_000_000
+
+    def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
+        """Computes the exact likelihood ratio of every report."""
+        if isinstance(self.encoder, SampledEncoder):
+            return {"likelihood ratio": self._answers(self.encoder, world, runs, rng)}
+        return self._vectors(self.encoder, world, runs, rng)
+
+    def _vectors(
+        self, encoder: NoisyEncoder, world: int, runs: int, rng: np.random.Generator
+    ) -> dict[str, NDArray[np.float64]]:
+        """Noise is drawn for many people at once, as `encode` draws it; some reports come from `encode` itself."""
+        vectors = [encoder.vector(person) for person in self.people]
+        ratios = []
+        for start in range(0, runs, _AT_ONCE):
+            chunk = encoder.perturb(np.tile(vectors[world], (min(_AT_ONCE, runs - start), 1)), rng)
+            away = [(chunk - vector) / encoder.scale for vector in vectors]
+            logs = [-np.abs(z) if encoder.distribution == "laplace" else -(z**2) / 2 for z in away]
+            ratios.append(np.round((logs[1] - logs[0]).sum(axis=1), _DIGITS))
+        few = min(runs, _SINGLE_RUNS)
+        reports = np.array([encoder.encode(self.people[world], rng).values for _ in range(few)])
+        return {"likelihood ratio": np.concatenate(ratios), "linear": np.round(reports, _DIGITS)}
+
+    def _answers(self, encoder: SampledEncoder, world: int, runs: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Whether the answer contains what the one would have said at this step, less the same for the other.
+
+        For all randomisers the likelihood ratio grows with it.
+        """
+        steps = encoder.layout.spec.horizon
+        values = np.array([[encoder.value(person, h, bit=1) for h in range(steps)] for person in self.people])
+        scores = np.empty(runs)
+        for i in range(runs):
+            report = encoder.encode(self.people[world], rng)
+            zero, one = values[:, report.step]
+            scores[i] = float(report.support[one]) - float(report.support[zero])
+        return scores
+
+
+def local(privacy: Local, *, steps: int = 1, stationary: bool = False) -> LocalTarget:
+    """Returns the encoder of a local trust model in a world of two states and two actions."""
+    privatizer = make_local(tiny(steps), privacy, capacity=1, stationary=stationary, failure=0.05)
+    return LocalTarget("local", privatizer.guarantee, privatizer.encoder, corners(steps))

@@ -1,0 +1,158 @@
+"""Shuffle privacy under attack: all messages of a batch in which one person is one of two."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from discreet.audit.world import corners, tiny
+from discreet.errors import InvalidInput, check_integer
+from discreet.privacy import Budget, Guarantee
+from discreet.privatizers import ShufflePrivatizer
+from discreet.privatizers.encoders import BinomialEncoder
+from discreet.privatizers.shuffle import BitShuffler, paper_bits
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from discreet.mdp import Trajectory
+    from discreet.privacy import Shuffle
+
+__all__ = ["PrintedTarget", "ShuffleTarget", "printed", "shuffle"]
+
+
+@dataclass(frozen=True)
+class ShuffleTarget:
+    """A batch under attack: the attacker sees every message that the shuffler hands on, in its order.
+
+    They know everybody's data but one person's; some users may add no noise, which the attacker knows too. They
+    compute the exact likelihood ratio of the sums, and they look for messages that stayed together: a report that was
+    handed on whole.
+
+    Attributes:
+        name: What it is called.
+        claim: What is claimed.
+        encoder: At the users.
+        shuffler: Between the users and the server.
+        people: The two neighbours. All other users are like the first.
+        users: In the batch.
+        silent: How many of them add no noise.
+        runs: How many it takes to attack it well.
+    """
+
+    name: str
+    claim: Guarantee
+    encoder: BinomialEncoder
+    people: tuple[Trajectory, Trajectory]
+    users: int
+    silent: int = 0
+    shuffler: BitShuffler = field(default_factory=BitShuffler)
+    runs: int = 20_000
+
+    def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
+        """Sends, mixes and looks at ``runs`` batches, message by message."""
+        encoder, users = self.encoder, self.users
+        still = [encoder.touch(person, rng) for person in self.people]
+        data = np.zeros((2, encoder.layout.size), dtype=np.int64)
+        for row, report in zip(data, still, strict=True):
+            np.add.at(row, report.indices, report.ones)
+        zero, one = (np.flatnonzero(mine > other) for mine, other in (data, data[::-1]))
+        quiet = BinomialEncoder(encoder.layout, encoder.noise_bits, 0.0)
+        logs = self._log_noise()
+        names = ("likelihood ratio", "linear", "linked, first messages", "linked, all messages")
+        found = {name: np.empty(runs) for name in names}
+        for i in range(runs):
+            reports = [
+                (quiet if user < self.silent else encoder).encode(self.people[world if user == users - 1 else 0], rng)
+                for user in range(users)
+            ]
+            mixed = self.shuffler.mix(reports, rng)
+            noise = mixed.sum(axis=1) - (users - 1) * data[0] + encoder.data_bits  # as if the last one had no data
+            ratio = logs[noise - data[1]] - logs[noise - data[0]]
+            found["likelihood ratio"][i] = round(float(np.clip(ratio, -1e3, 1e3).sum()), 9)
+            found["linear"][i] = noise[one].sum() - noise[zero].sum()
+            whole = mixed.reshape(len(mixed), users, -1).astype(np.int64)  # as if reports had stayed whole
+            apart = whole[one].sum(axis=0) - whole[zero].sum(axis=0)
+            found["linked, first messages"][i] = apart[:, 0].max()
+            found["linked, all messages"][i] = apart.sum(axis=1).max()
+        return found
+
+    def _log_noise(self) -> NDArray[np.float64]:
+        """Returns ln P(noise bits = k − data bits), with nothing below and above what is possible."""
+        from scipy.stats import binom
+
+        encoder = self.encoder
+        k = np.arange(-encoder.data_bits, self.users * encoder.messages + encoder.data_bits + 1)
+        logs = binom.logpmf(k, (self.users - self.silent) * encoder.noise_bits, encoder.probability)
+        logs[~np.isfinite(logs)] = -1e6
+        return np.asarray(logs, dtype=np.float64)
+
+
+def shuffle(
+    privacy: Shuffle, *, users: int = 4, steps: int = 1, stationary: bool = False, silent: int | None = None
+) -> ShuffleTarget:
+    """Returns a batch of the shuffle privatizer in a world of two states and two actions.
+
+    Args:
+        privacy: What is claimed.
+        users: In the batch.
+        steps: Of an episode.
+        stationary: Whether counters are pooled over the steps.
+        silent: How many users add no noise; by default as many as ``privacy.honest_fraction`` allows.
+    """
+    privatizer = ShufflePrivatizer(tiny(steps), privacy, batches=[users], stationary=stationary, messages=True)
+    if silent is None:
+        silent = users - privatizer.honest(users)
+    if not 0 <= silent < users:
+        raise InvalidInput(f"silent must lie in [0, {users}), the users but one, got silent={silent}")
+    return ShuffleTarget("shuffle", privatizer.guarantee, privatizer.encoder, corners(steps), users, silent)
+
+
+@dataclass(frozen=True)
+class PrintedTarget:
+    """Algorithm 4 of SDP-PE as printed: every user sends one number a counter, its data bit plus its noise bits.
+
+    What the shuffler hands on is the multiset of these numbers. The attacker counts how often the largest number
+    occurs that only a user with a data bit can send: the others have none in the counters of the two people.
+
+    Attributes:
+        name: What it is called.
+        claim: As printed; it is not proven.
+        noise_bits: A user and counter.
+        probability: With which each is 1.
+        counters: That the two people do not share.
+        users: In the batch.
+        runs: How many it takes to attack it well.
+    """
+
+    name: str
+    claim: Guarantee
+    noise_bits: int
+    probability: float
+    counters: int
+    users: int
+    runs: int = 2000
+
+    def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
+        """Counts the largest number in the one's counters, less the same in the other's."""
+        largest = np.empty(runs)
+        for i in range(runs):
+            z = rng.binomial(self.noise_bits, self.probability, size=(2, self.counters, self.users))
+            z[world, :, 0] += 1
+            often = (z == self.noise_bits + 1).sum(axis=(1, 2))
+            largest[i] = often[1] - often[0]
+        return {"largest message": largest}
+
+
+def printed(budget: Budget, *, users: int | None = None, steps: int = 1) -> PrintedTarget:
+    """Returns the printed protocol; by default for the smallest batch in which a user sends one noise bit."""
+    if budget.delta == 0:
+        raise InvalidInput("algorithm-4 needs delta > 0, got delta=0.0")
+    if users is None:
+        users = math.ceil(96 * math.log(2 / budget.delta) / (budget.epsilon / (3 * steps)) ** 2)
+    m, p = paper_bits(budget.epsilon, budget.delta, steps, check_integer("users", users))
+    claim = Guarantee("shuffle", budget.epsilon, budget.delta, assumptions=("as printed, not proven",))
+    return PrintedTarget("algorithm-4", claim, m, p, 3 * steps, users)
