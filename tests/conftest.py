@@ -11,6 +11,39 @@ import pytest
 import discreet as dc
 
 ROOT = Path(__file__).parent.parent
+#: Agents that take a private trust model.
+PRIVATE = ("pucb", "dp-ucbvi", "private-ucb-vi", "private-ucb-po")
+#: Every sum of every trust model at ε = 1.
+TRUST = {
+    "none": dc.NonPrivate(),
+    "tree, laplace": dc.Central(1.0, sum="tree"),
+    "tree, gaussian": dc.Central(1.0, 1e-6, sum="tree"),
+    "smooth-tree, laplace": dc.Central(1.0, sum="smooth-tree"),
+    "smooth-tree, gaussian": dc.Central(1.0, 1e-6, sum="smooth-tree"),
+    "factored": dc.Central(1.0, 1e-6, sum="factored"),
+    "batch, laplace": dc.Central(1.0, sum="batch"),
+    "batch, gaussian": dc.Central(1.0, 1e-6, sum="batch"),
+    "factored, mr": dc.Central(1.0, 1e-6, sum="factored", release="mr"),
+    "local laplace": dc.Local(1.0, sum="laplace"),
+    "local gaussian": dc.Local(1.0, 1e-6, sum="gaussian"),
+    "local sampled": dc.Local(1.0, sum="sampled"),
+    "shuffle": dc.Shuffle(1.0, 1e-6),
+    "shuffle, mr": dc.Shuffle(1.0, 1e-6, release="mr"),
+}
+CENTRAL = [name for name, trust in TRUST.items() if isinstance(trust, dc.Central)]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def calibrations(tmp_path_factory):
+    """Calibrations are kept for this test run only."""
+    os.environ["DISCREET_CACHE_DIR"] = str(tmp_path_factory.mktemp("calibrations"))
+
+
+def make_agent(name, spec, *, trust="tree, laplace", **options):
+    """Returns an agent; private ones get a trust model by name."""
+    if name in PRIVATE:
+        options.setdefault("privacy", TRUST[trust])
+    return dc.agents.make(name, spec, **options)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.agents._kernels import ubev as kernel
+from discreet.agents._kernels import pucb as kernel
 from discreet.privatizers import PrivateCounts
 from tests import reference
 from tests.agents.test_ucbvi import planted
@@ -35,8 +35,7 @@ def test_kernel_equals_privq_with_noisy_counts(rng, E):
     """Negative counts, counts below 2E, and the noise term ψ."""
     mdp = random_mdp(rng, 4, 3, 5)
     agent = dc.agents.make("ubev", mdp.spec, episodes=1000, preset="theory", seed=0)
-    parameters = agent.parameters()
-    parameters[kernel.ERROR] = E
+    parameters = agent.parameters(E)
     n, m, r = planted(rng, mdp, 300)
     n, m, r = (x + E * rng.uniform(-1, 1, size=x.shape) for x in (n, m, r))
     kernel.plan(parameters, (n, m, r), (agent.Q, agent.V, agent._policy))

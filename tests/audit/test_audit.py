@@ -359,13 +359,6 @@ def test_a_step_that_depends_on_the_data_is_caught():
 SHUFFLED = dc.Shuffle(1.0, 1e-2)
 
 
-@pytest.fixture
-def calibrations(tmp_path_factory, monkeypatch):
-    """Calibrations of this test run only."""
-    monkeypatch.setenv("DISCREET_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "calibrations"))
-
-
-@pytest.mark.usefixtures("calibrations")
 @pytest.mark.parametrize("stationary", [False, True])
 def test_no_bound_exceeds_the_claim_of_a_shuffled_batch(stationary):
     finding = audit.audit(audit.shuffle(SHUFFLED, users=2, steps=2, stationary=stationary), runs=8000, seed=1)
@@ -373,7 +366,6 @@ def test_no_bound_exceeds_the_claim_of_a_shuffled_batch(stationary):
     assert finding.lower_bound > 0.35  # and the attack is a good one
 
 
-@pytest.mark.usefixtures("calibrations")
 def test_silent_users_are_accounted_for():
     """Must show: half of the users add no noise: under the claim of honest_fraction = 0.5, above that of 1."""
     half = dc.Shuffle(1.0, 1e-2, honest_fraction=0.5)
@@ -382,7 +374,6 @@ def test_silent_users_are_accounted_for():
     caught(audit.shuffle(SHUFFLED, users=2, silent=1), runs=40_000)
 
 
-@pytest.mark.usefixtures("calibrations")
 def test_reports_that_stay_whole_are_caught():
     """Must show: a shuffler that permutes whole reports."""
 
@@ -396,7 +387,6 @@ def test_reports_that_stay_whole_are_caught():
     assert finding.attack.startswith("linked")
 
 
-@pytest.mark.usefixtures("calibrations")
 def test_the_printed_message_leaks_and_single_bits_do_not():
     """Must show: Algorithm 4's z breaks the printed claim; one-bit messages of the same noise resist."""
     assert caught(audit.printed(Budget(1.0, 1e-3)), runs=2000).lower_bound > 2

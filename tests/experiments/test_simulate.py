@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from tests.conftest import random_mdp
+from tests.conftest import CENTRAL, PRIVATE, make_agent, random_mdp
 
 RIVERSWIM = dc.envs.riverswim(states=6, horizon=20)
 
 
 def run(agent_seed=0, seed=0, mdp=RIVERSWIM, name="ucbvi", episodes=300, **options):
     block = options.pop("block", True)
-    agent = dc.agents.make(name, mdp.spec, episodes=episodes, seed=agent_seed, **options)
+    agent = make_agent(name, mdp.spec, episodes=episodes, seed=agent_seed, **options)
     return dc.simulate(agent, mdp, seed=seed, block=block)
 
 
@@ -24,6 +24,36 @@ def test_block_and_protocol_are_equal_bit_for_bit(name, stationary, update_every
     for mdp in (RIVERSWIM, dc.envs.hard(), dc.envs.random(per_step=True, reward_noise="bernoulli")):
         options = {"mdp": mdp, "name": name, "stationary": stationary, "update_every": update_every}
         np.testing.assert_array_equal(run(**options).gaps, run(**options, block=False).gaps)
+
+
+@pytest.mark.parametrize("trust", CENTRAL)
+@pytest.mark.parametrize("name", PRIVATE)
+@pytest.mark.parametrize("update_every", [1, 7, "geometric"])
+def test_private_blocks_equal_the_protocol_bit_for_bit(name, trust, update_every):
+    """Noise, releases, projection and plans; and stopping anywhere, with the two paths mixed."""
+    for stationary in (True, False):
+        whole, parts = (
+            make_agent(
+                name,
+                RIVERSWIM.spec,
+                trust=trust,
+                episodes=150,
+                stationary=stationary,
+                update_every=update_every,
+                seed=0,
+            )
+            for _ in range(2)
+        )
+        assert whole.compiled
+        expected = dc.simulate(whole, RIVERSWIM, seed=0, block=False).gaps
+        pieces = [
+            dc.simulate(parts, RIVERSWIM, n, seed=0, block=block).gaps
+            for n, block in ((3, True), (50, False), (60, True), (1, True), (36, True))
+        ]
+        np.testing.assert_array_equal(np.concatenate(pieces), expected)
+        for field in ("Q", "V", "policy"):
+            np.testing.assert_array_equal(getattr(parts, field), getattr(whole, field))
+        np.testing.assert_array_equal(parts.privatizer.counts().transitions, whole.privatizer.counts().transitions)
 
 
 def test_the_same_seed_gives_the_same_numbers():

@@ -24,12 +24,6 @@ def constant(corner, reward=1.0):
     return Trajectory(np.full(21, corner), np.zeros(20, dtype=int), np.full(20, reward))
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path_factory, monkeypatch):
-    """Calibrations of this test run only."""
-    monkeypatch.setenv("DISCREET_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "calibrations"))
-
-
 def build(privacy, spec=SMALL, *, batch_size=50, batches=None, stationary=False, **options):
     return ShufflePrivatizer(spec, privacy, batches=batches or [batch_size] * 4, stationary=stationary, **options)
 

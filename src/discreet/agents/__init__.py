@@ -18,6 +18,10 @@ __all__ = ["NAMES", "PRESETS", "make", "summary"]
 _AGENTS = {
     "ucbvi": ("discreet.agents.ucbvi", "UCBVI"),
     "ubev": ("discreet.agents.ubev", "UBEV"),
+    "pucb": ("discreet.agents.pucb", "PUCB"),
+    "dp-ucbvi": ("discreet.agents.dp_ucbvi", "DPUCBVI"),
+    "private-ucb-vi": ("discreet.agents.private_ucb_vi", "PrivateUCBVI"),
+    "private-ucb-po": ("discreet.agents.private_ucb_po", "PrivateUCBPO"),
 }
 
 #: Every name that `make` knows.
@@ -44,10 +48,11 @@ def make(name: str, spec: Spec, *, episodes: int, seed: Seed = None, **options: 
         seed: Of the agent and its privacy noise; the operating system's entropy by default.
         **options: What else the agent takes; all tabular ones know
 
-            - ``privacy``: the trust model; `discreet.NonPrivate` by default for agents that offer no privacy;
+            - ``privacy``: the trust model, such as ``Central(epsilon=1.0)``; agents that offer no privacy need none;
             - ``preset``: ``"practical"`` (default) or ``"theory"``, the printed constants;
             - ``stationary``: whether counts are pooled over the steps of an episode (default False);
-            - ``update_every``: users between two updates of the policy (default 1), or ``"geometric"``;
+            - ``update_every``: users between two updates of the policy, or ``"geometric"`` (default 1; under `Shuffle`
+              a hundredth of the episodes, at most 500);
             - ``failure``: the papers' failure probability β (default 0.05), not a privacy parameter;
             - ``bonus_scale``: multiplies every bonus (default 1).
 

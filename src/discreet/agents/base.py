@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
+from discreet import privatizers
 from discreet.agents.schedule import Schedule
 from discreet.errors import (
     CapacityExceeded,
@@ -17,18 +18,20 @@ from discreet.errors import (
     check_number,
 )
 from discreet.noise import Role, seed_sequence, stream
-from discreet.privacy import Batch, NonPrivate, TrustModel
-from discreet.privatizers import Collector, NonPrivatePrivatizer
+from discreet.privacy import Batch, NonPrivate, Shuffle, TrustModel
+from discreet.privatizers import CentralPrivatizer, Collector, NonPrivatePrivatizer, PrivateCounts, project
 from discreet.privatizers.encoders import RawEncoder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from numpy.typing import NDArray
 
     from discreet.mdp import Spec
     from discreet.mdp.tabular import SampleTables
     from discreet.noise import Seed
     from discreet.privacy import Guarantee
-    from discreet.privatizers import Encoder, PrivateCounts, Shuffler
+    from discreet.privatizers import Encoder, Privatizer, Shuffler
 
 __all__ = ["Agent", "TabularAgent"]
 
@@ -74,10 +77,22 @@ class Agent(Protocol):
 class TabularAgent:
     """A planner on private counts; subclasses say which.
 
-    Subclasses give ``name``, the compiled ``kernel`` and its ``parameters``.
+    Subclasses give ``name``, the compiled ``kernel``, the ``error_bound`` that it uses and its ``parameters``.
+
+    Attributes:
+        name: Of the agent.
+        private: Whether it takes a private trust model.
+        mixed: Whether its policies are probabilities, (H, S, A).
+        projects: Whether it plans on projected counts.
+        share: Which share of ``failure`` the error bound of the counts gets.
+        on_release: If set, called with everything that is released, after the agent has planned with it.
     """
 
     name: ClassVar[str]
+    private: ClassVar[bool] = True
+    mixed: ClassVar[bool] = False
+    projects: ClassVar[bool] = False
+    share: ClassVar[float] = 1.0
 
     def __init__(
         self,
@@ -87,7 +102,7 @@ class TabularAgent:
         privacy: TrustModel | None = None,
         preset: str = "practical",
         stationary: bool = False,
-        update_every: int | str = 1,
+        update_every: int | str | None = None,
         failure: float = 0.05,
         bonus_scale: float = 1.0,
         seed: Seed = None,
@@ -96,28 +111,48 @@ class TabularAgent:
 
         if preset not in PRESETS:
             raise UnknownName("preset", preset, PRESETS)
-        if privacy is not None and not isinstance(privacy, NonPrivate):
-            kind = type(privacy).__name__
-            raise InvalidInput(f"{self.name} offers no privacy: privacy must be NonPrivate(), got {kind}")
         self.spec = spec
         self.episodes = check_integer("episodes", episodes)
-        self.privacy = privacy or NonPrivate()
+        self.privacy = self._trust(privacy)
         self.preset = preset
         self.stationary = check_flag("stationary", stationary)
         self.failure = check_fraction("failure", failure)
         self.bonus_scale = check_number("bonus_scale", bonus_scale)
-        self.schedule = Schedule(update_every)
+        self.schedule = Schedule(default_update(self.privacy, self.episodes) if update_every is None else update_every)
+        self.batches = np.diff(self.schedule.ends(0, self.episodes), prepend=0).tolist()
         self.seed = seed_sequence(seed)
-        self.streams = {role: stream(self.seed, role) for role in (Role.AGENT, Role.ENCODER, Role.SHUFFLER)}
-        self.privatizer = NonPrivatePrivatizer(
-            spec, capacity=self.episodes, stationary=self.stationary, guarantee=self.privacy.guarantee
+        roles = (Role.AGENT, Role.ENCODER, Role.SHUFFLER, Role.NOISE)
+        self.streams = {role: stream(self.seed, role) for role in roles}
+        self.privatizer: Privatizer[Any, Any] = privatizers.make(
+            spec,
+            self.privacy,
+            capacity=self.episodes,
+            batches=self.batches or [self.schedule.batch_size(0)],
+            stationary=self.stationary,
+            failure=self.failure * self.share,
+            rng=self.streams[Role.NOISE],
         )
+        self.on_release: Callable[[PrivateCounts], None] | None = None
+        self._constants: dict[float, tuple[float, NDArray[np.float64]]] = {}
         H, S, A = spec.horizon, spec.states, spec.actions
         self.Q = np.full((H, S, A), float(H))
         self.V = np.zeros((H + 1, S))
-        self._policy = np.zeros((H, S), dtype=np.int64)
-        self._parameters = self.parameters()
-        self.plan(self.privatizer.counts())
+        self._policy: NDArray[Any] = np.full((H, S, A), 1 / A) if self.mixed else np.zeros((H, S), dtype=np.int64)
+        if not self.mixed:
+            self.plan(self.privatizer.counts())
+
+    def _trust(self, privacy: TrustModel | None) -> TrustModel:
+        """Returns the trust model, if this agent can have it."""
+        if privacy is None and not self.private:
+            return NonPrivate()
+        if not isinstance(privacy, TrustModel):
+            got = "" if privacy is None else f", got {type(privacy).__name__}"
+            known = "Central(epsilon=1.0), Local(…), Shuffle(…) or NonPrivate()"
+            raise InvalidInput(f"{self.name} needs a trust model: privacy={known}{got}")
+        if not self.private and not isinstance(privacy, NonPrivate):
+            kind = type(privacy).__name__
+            raise InvalidInput(f"{self.name} offers no privacy: privacy must be NonPrivate(), got {kind}")
+        return privacy
 
     def __repr__(self) -> str:
         return f"<{self.name} agent after {self.count} of {self.episodes} users: {self.guarantee}>"
@@ -127,13 +162,24 @@ class TabularAgent:
         """The compiled planner."""
         raise NotImplementedError
 
-    def parameters(self) -> NDArray[np.float64]:
+    def error_bound(self, error: float) -> float:
+        """Returns the paper's E for counts with the bound ``error`` on their noise."""
+        raise NotImplementedError
+
+    def parameters(self, E: float) -> NDArray[np.float64]:
         """Returns the constants that the kernel reads."""
         raise NotImplementedError
 
+    def constants(self, error: float) -> tuple[float, NDArray[np.float64]]:
+        """Returns E and the kernel's parameters for counts with the bound ``error``."""
+        if error not in self._constants:
+            E = self.error_bound(error)
+            self._constants = {error: (E, self.parameters(E))}
+        return self._constants[error]
+
     @property
-    def policy(self) -> NDArray[np.int64]:
-        """For the next user, (H, S); depends on earlier batches only."""
+    def policy(self) -> NDArray[Any]:
+        """For the next user, (H, S) or (H, S, A); depends on earlier batches only."""
         return self._policy.copy()
 
     @property
@@ -162,7 +208,7 @@ class TabularAgent:
         return self.schedule.batch_size(self.count)
 
     @property
-    def _planned(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    def _planned(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[Any]]:
         return self.Q, self.V, self._policy
 
     def observe(self, batch: Batch) -> None:
@@ -175,12 +221,19 @@ class TabularAgent:
             )
         if batch.users != self.batch_size:
             raise InvalidInput(f"the current batch has {self.batch_size} users, got {batch.users}")
-        self.privatizer.collect(batch)  # type: ignore[arg-type]  # it checks the kind of batch itself
-        self.plan(self.privatizer.counts())
+        self.privatizer.collect(batch)
+        released = self.privatizer.counts()
+        self.plan(released)
+        if self.on_release is not None:
+            self.on_release(released)
 
     def plan(self, counts: PrivateCounts) -> None:
-        """Computes Q, V and the policy from ``counts`` alone (and from the previous Q, where the paper does)."""
-        self.kernel(self._parameters, (counts.visits, counts.transitions, counts.rewards), self._planned)
+        """Computes Q, V and the policy from ``counts`` (and from what was planned before, where the paper does)."""
+        E, parameters = self.constants(counts.error)
+        if self.projects:
+            counts = project(counts, E)
+        arrays = (counts.visits, counts.transitions, counts.rewards)
+        self.kernel(parameters, tuple(np.ascontiguousarray(x, dtype=np.float64) for x in arrays), self._planned)
 
     @property
     def compiled(self) -> bool:
@@ -189,21 +242,26 @@ class TabularAgent:
             getattr(getattr(self, name), "__func__", None) is getattr(TabularAgent, name)
             for name in ("observe", "plan")
         )
-        return own and type(self.encoder) is RawEncoder and type(self.shuffler) is Collector
+        parts = type(self.encoder) is RawEncoder and type(self.shuffler) is Collector
+        return own and parts and type(self.privatizer) in (NonPrivatePrivatizer, CentralPrivatizer)
 
-    def snapshot(self) -> tuple[NDArray[Any], ...]:
-        """Returns copies of all that `play` changes."""
-        exact = self.privatizer.sum
-        return (exact.total.copy(), np.array(exact.count), *(array.copy() for array in self._planned))
+    @property
+    def release_size(self) -> int:
+        """How many numbers a release has."""
+        released = self.privatizer.counts()
+        return released.visits.size + released.transitions.size + released.rewards.size
 
-    def restore(self, snapshot: tuple[NDArray[Any], ...]) -> None:
-        """Goes back to a `snapshot`."""
-        exact = self.privatizer.sum
-        exact.total[...], exact.count = snapshot[0], int(snapshot[1])
-        for array, saved in zip(self._planned, snapshot[2:], strict=True):
+    def snapshot(self) -> tuple[dict[str, Any], tuple[NDArray[Any], ...]]:
+        """Returns copies of all that `play` changes: personal data and noise."""
+        return self.privatizer.state(), tuple(array.copy() for array in self._planned)
+
+    def restore(self, snapshot: tuple[dict[str, Any], Sequence[NDArray[Any]]]) -> None:
+        """Goes back to a `snapshot`, which is used up."""
+        self.privatizer.restore(snapshot[0])
+        for array, saved in zip(self._planned, snapshot[1], strict=True):
             array[...] = saved
 
-    def play(self, tables: SampleTables, draws: NDArray[np.float64], replan: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def play(self, tables: SampleTables, draws: NDArray[np.float64], replan: NDArray[np.bool_]) -> NDArray[Any]:
         """In simulation: acts, observes and plans for one person a row of ``draws``, in one compiled call.
 
         It does what the protocol does, bit for bit. The last batch must be complete by the last call.
@@ -214,31 +272,52 @@ class TabularAgent:
             replan: Marks the last person of each batch, (n,).
 
         Returns:
-            The policy in force at first and after each mark, (marks + 1, H, S).
+            The policy in force at first and after each mark, (marks + 1, H, S) or (marks + 1, H, S, A).
         """
         from discreet.agents._kernels import block
         from discreet.mdp import _kernels
+        from discreet.privatizers._kernels import project as project_kernel
 
-        H, S = self.spec.horizon, self.spec.states
-        exact = self.privatizer.sum
-        if exact.count + len(draws) > self.episodes:
+        private = self.privatizer
+        assert isinstance(private, NonPrivatePrivatizer | CentralPrivatizer)
+        if self.count + len(draws) > self.episodes:
             raise CapacityExceeded(
-                f"{self.name} was built for {self.episodes} users: {exact.count} are observed, got {len(draws)} more"
+                f"{self.name} was built for {self.episodes} users: {self.count} are observed, got {len(draws)} more"
             )
-        counts = self.privatizer.layout.split(exact.total)
-        policies = np.empty((int(replan.sum()) + 1, H, S), dtype=np.int64)
-        episode = np.empty(H + 1, dtype=np.int64), np.empty(H, dtype=np.int64), np.empty(H)
+        marks, H, layout = int(replan.sum()), self.spec.horizon, private.layout
+        total, released, advance, *noise = private.sum.stretch(len(draws), marks)
+        E, parameters = self.constants(private.error)
+        visible = layout.split(released)
+        prepared = (*(np.empty_like(x) for x in visible[:2]), visible[2]) if self.projects else visible
+        policies = np.empty((marks + 1, *self._policy.shape), dtype=self._policy.dtype)
+        releases = np.empty((marks if self.on_release else 0, layout.size))
         block.play(
-            _kernels.sample,
+            _kernels.sample_mixed if self.mixed else _kernels.sample,
             tuple(tables),
+            advance,
+            (total, released, *noise, np.empty(layout.size), not layout.visits),
+            project_kernel,
+            E if self.projects else -1.0,
             self.kernel,
-            self._parameters,
-            counts,
+            parameters,
+            (layout.split(total), visible, prepared),
             self._planned,
             draws,
             replan,
             policies,
-            episode,
+            releases,
+            (np.empty(H + 1, dtype=np.int64), np.empty(H, dtype=np.int64), np.empty(H)),
         )
-        exact.count += len(draws)
+        private.sum.resume(waiting=not replan[-1] if len(replan) else False)
+        for row in releases:
+            assert self.on_release is not None
+            self.on_release(PrivateCounts(*layout.split(row), private.error))
         return policies
+
+
+def default_update(privacy: TrustModel, episodes: int) -> int:
+    """Returns how many users a batch has by default: 1; under `Shuffle` a hundredth of all, and at most 500.
+
+    A shuffled batch of n users needs the same noise in total whatever n is: small batches cost messages and noise.
+    """
+    return max(1, min(500, episodes // 100)) if isinstance(privacy, Shuffle) else 1

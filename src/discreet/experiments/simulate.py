@@ -175,11 +175,13 @@ class _Simulation:
         Whatever interrupts it, the agent is left at the end of a batch.
         """
         n, saved = int(ends[-1]), agent.snapshot()
-        size = max(1, min(_BLOCK_PEOPLE, _BLOCK_NUMBERS // (agent.spec.horizon * agent.spec.states)))
+        size = max(1, min(_BLOCK_PEOPLE, _BLOCK_NUMBERS // agent.policy.size))
+        reads = max(1, _BLOCK_NUMBERS // agent.release_size)
         first = 0
         try:
             while first < n:
                 low, high = np.searchsorted(ends, [first, first + size], side="right")
+                high = min(high, low + reads)
                 people = int(ends[high - 1]) - first if high > low else min(size, n - first)
                 replan = np.zeros(people, dtype=np.bool_)
                 replan[ends[low:high] - first - 1] = True
@@ -211,7 +213,7 @@ class _Simulation:
     def _score(self, policy: NDArray[Any]) -> None:
         """Writes down the gap of the policy that the next person plays."""
         if self._policy is None or not np.array_equal(policy, self._policy):
-            value = self.mdp.evaluate_many(policy[None])[0] if policy.ndim == 2 else self.mdp.evaluate(policy)
+            value = self.mdp.evaluate_many(policy[None])[0]
             self._policy, self._gap = np.array(policy), max(self._optimum - value, 0.0)
         self.gaps[self.done] = self._gap
         self.done += 1

@@ -13,12 +13,15 @@ from numba import types
 from discreet._jit import kernel
 
 _f1 = types.Array(types.float64, 1, "C")
+_f3 = types.Array(types.float64, 3, "C")
 _i1 = types.Array(types.int64, 1, "C")
 _i2 = types.Array(types.int64, 2, "C")
 
 TABLES = types.Tuple((_i1, _i1, _f1, _f1, _f1, types.int64, types.boolean))
 #: sample(tables, policy, draws → states, actions, rewards)
 SAMPLE = types.void(TABLES, _i2, _f1, _i1, _i1, _f1)
+#: the same for a policy (H, S, A) of probabilities
+SAMPLE_MIXED = types.void(TABLES, _f3, _f1, _i1, _i1, _f1)
 
 
 @kernel()
@@ -91,6 +94,17 @@ def evaluate_many(model, initial, policies, values, results):
 
 
 @kernel()
+def evaluate_many_mixed(model, initial, policies, values, results):
+    """Fills ``results`` (n,) with the values of stochastic ``policies`` (n, H, S, A), as `evaluate_many` does."""
+    for k in range(policies.shape[0]):
+        evaluate_mixed(model, policies[k], values)
+        total = 0.0
+        for s in range(initial.shape[0]):
+            total += initial[s] * values[0, s]
+        results[k] = total
+
+
+@kernel()
 def search(cumulative, start, stop, u):
     """Returns the first index in [start, stop) whose cumulative probability exceeds ``u``."""
     low, high = start, stop - 1
@@ -132,15 +146,22 @@ def sample(tables, policy, draws, states, actions, rewards):
         states[h + 1], rewards[h] = step(tables, row, draws[2 + 3 * h], draws[3 + 3 * h])
 
 
-@kernel()
+@kernel(SAMPLE_MIXED)
 def sample_mixed(tables, policy, draws, states, actions, rewards):
-    """Plays one episode of a stochastic policy whose cumulative probabilities are ``policy`` (H, S, A)."""
+    """Plays one episode of a stochastic ``policy`` (H, S, A), as `sample` does of a deterministic one."""
     _, _, _, _, initial, per_step, _ = tables
     H, S, A = policy.shape
     states[0] = search(initial, 0, S, draws[0])
     for h in range(H):
         s = states[h]
-        a = search(policy[h, s], 0, A, draws[1 + 3 * h])
+        a = 0
+        cumulative = 0.0
+        for b in range(A):
+            if policy[h, s, b] > 0.0:  # an impossible action is never played, however the sum is rounded
+                a = b
+                cumulative += policy[h, s, b]
+                if cumulative > draws[1 + 3 * h]:
+                    break
         actions[h] = a
         row = (h * per_step * S + s) * A + a
         states[h + 1], rewards[h] = step(tables, row, draws[2 + 3 * h], draws[3 + 3 * h])
@@ -155,6 +176,6 @@ def sample_many(tables, policy, draws, states, actions, rewards):
 
 @kernel()
 def sample_many_mixed(tables, policy, draws, states, actions, rewards):
-    """Plays an episode a row of ``draws`` (n, 1 + 3H) under a stochastic ``policy`` (H, S, A), cumulative."""
+    """Plays an episode a row of ``draws`` (n, 1 + 3H) under a stochastic ``policy`` (H, S, A)."""
     for k in range(draws.shape[0]):
         sample_mixed(tables, policy, draws[k], states[k], actions[k], rewards[k])

@@ -216,13 +216,14 @@ class TabularMDP:
         """Returns V^π_1 over the initial distribution."""
         return float(self.initial @ self.values(policy)[0])
 
-    def evaluate_many(self, policies: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Returns the values, (n,), of deterministic ``policies`` (n, H, S), which are not checked."""
+    def evaluate_many(self, policies: NDArray[Any]) -> NDArray[np.float64]:
+        """Returns the values, (n,), of ``policies`` (n, H, S) or (n, H, S, A), which are not checked."""
         from discreet.mdp import _kernels
 
         results = np.empty(len(policies))
         values = np.empty((self.horizon + 1, self.states))
-        _kernels.evaluate_many(self._model, np.array(self.initial), policies, values, results)
+        kernel = _kernels.evaluate_many if policies.ndim == 3 else _kernels.evaluate_many_mixed
+        kernel(self._model, np.array(self.initial), policies, values, results)
         return results
 
     def draws(self, rng: np.random.Generator, episodes: int) -> NDArray[np.float64]:
@@ -250,9 +251,7 @@ class TabularMDP:
         states = np.empty((n, H + 1), dtype=np.int64)
         actions = np.empty((n, H), dtype=np.int64)
         rewards = np.empty((n, H))
-        kernel = _kernels.sample_many
-        if policy.ndim == 3:
-            kernel, policy = _kernels.sample_many_mixed, cumulate(policy)
+        kernel = _kernels.sample_many if policy.ndim == 2 else _kernels.sample_many_mixed
         kernel(tuple(self.sample_tables), policy, self.draws(rng, n), states, actions, rewards)
         return states, actions, rewards
 

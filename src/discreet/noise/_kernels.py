@@ -18,3 +18,10 @@ def fill_laplace(rng, scale, out):
         out[i] = e if bits & 1 else -e
         bits >>= 1
         left -= 1
+
+
+@kernel()
+def fill_laplace_rows(rng, scale, out):
+    """Fills ``out`` (rows, n) row by row, as `fill_laplace` would each."""
+    for i in range(out.shape[0]):
+        fill_laplace(rng, scale, out[i])

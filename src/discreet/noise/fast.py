@@ -18,11 +18,14 @@ Distribution = Literal["laplace", "gaussian"]
 
 
 def fill(rng: np.random.Generator, distribution: Distribution, scale: float, out: NDArray[np.float64]) -> None:
-    """Fills ``out`` (n,) with independent Laplace(scale) or N(0, scale²) samples."""
+    """Fills ``out`` (n,) or (rows, n) with independent Laplace(scale) or N(0, scale²) samples.
+
+    Filling some rows and then others gives the same numbers as filling all at once.
+    """
     if distribution == "gaussian":
         rng.standard_normal(out=out)
         out *= scale
     else:
         from discreet.noise import _kernels
 
-        _kernels.fill_laplace(rng, scale, out)
+        _kernels.fill_laplace_rows(rng, scale, out.reshape(-1, out.shape[-1]))

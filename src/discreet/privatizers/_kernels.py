@@ -2,10 +2,40 @@
 
 import math
 
+from numba import types
+
 from discreet._jit import kernel
+
+_f1 = types.Array(types.float64, 1, "C")
+_f2 = types.Array(types.float64, 2, "C")
+#: project(n̂, m̂, E → visits, transitions)
+PROJECT = types.void(_f1, _f2, types.float64, _f1, _f2)
 
 
 @kernel()
+def _level(d, total):
+    """The τ ≤ 0 with Σ max(0, d − τ) = total ≥ 0, for d ≤ 0 whose largest entry is 0.
+
+    If A holds every s with d_s > τ, then τ_A = (Σ_A d − total)/|A| ≤ τ, because Σ_A (d − τ) ≤ total. So dropping from A
+    what lies below τ_A drops nothing that counts, and when nothing lies below it, τ_A is τ: at most S + 1 passes, a
+    handful as a rule, and no tolerance (Michelot's algorithm).
+    """
+    tau = -total  # a lower bound: the largest entry alone takes −τ ≤ total
+    size = -1
+    while True:
+        k = 0
+        mass = 0.0
+        for s in range(d.size):
+            if d[s] >= tau:  # the largest always stays, so k ≥ 1
+                k += 1
+                mass += d[s]
+        if k == size:
+            return tau
+        size = k
+        tau = max(tau, (mass - total) / k)  # it only rises, so the sets are nested in floating point as well
+
+
+@kernel(PROJECT)
 def project(n_hat, m_hat, E, visits, transitions):
     """Fills ``visits`` (cells,) and ``transitions`` (cells, S) from noisy ``n_hat`` (cells,) and ``m_hat`` (cells, S).
 
@@ -48,26 +78,3 @@ def project(n_hat, m_hat, E, visits, transitions):
             size += x[s]
             x[s] += E / (2.0 * S)  # eq. (5)
         visits[c] = size + E / 2.0  # eq. (5)
-
-
-@kernel()
-def _level(d, total):
-    """The τ ≤ 0 with Σ max(0, d − τ) = total ≥ 0, for d ≤ 0 whose largest entry is 0.
-
-    If A holds every s with d_s > τ, then τ_A = (Σ_A d − total)/|A| ≤ τ, because Σ_A (d − τ) ≤ total. So dropping from A
-    what lies below τ_A drops nothing that counts, and when nothing lies below it, τ_A is τ: at most S + 1 passes, a
-    handful as a rule, and no tolerance (Michelot's algorithm).
-    """
-    tau = -total  # a lower bound: the largest entry alone takes −τ ≤ total
-    size = -1
-    while True:
-        k = 0
-        mass = 0.0
-        for s in range(d.size):
-            if d[s] >= tau:  # the largest always stays, so k ≥ 1
-                k += 1
-                mass += d[s]
-        if k == size:
-            return tau
-        size = k
-        tau = max(tau, (mass - total) / k)  # it only rises, so the sets are nested in floating point as well

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -93,17 +93,46 @@ class RawServer:
             raise TypeError(f"expected a RawBatch, got {type(batch).__name__}")
         self.sum.add(batch.indices, batch.values)
 
+    def state(self) -> dict[str, Any]:
+        """Returns copies of all that changes: personal data and noise, by name."""
+        return self.sum.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Goes back to a `state`, which is used up."""
+        self.sum = type(self.sum).from_state(state)
+
 
 class Privatizer(Protocol[R, B]):
     """A trust model at work: the user's encoder, the shuffler, and the server's sums."""
 
-    guarantee: Guarantee
-    encoder: Encoder[R]
-    shuffler: Shuffler[R, B]
-    count: int
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is proven."""
+
+    @property
+    def encoder(self) -> Encoder[R]:
+        """At the user."""
+
+    @property
+    def shuffler(self) -> Shuffler[R, B]:
+        """Between the users and the server."""
+
+    @property
+    def count(self) -> int:
+        """Number of users collected."""
+
+    @property
+    def error(self) -> float:
+        """A bound on how far any count ever is from the truth."""
 
     def collect(self, batch: B) -> None:
         """At the server: adds a batch to the sums."""
 
     def counts(self) -> PrivateCounts:
         """Returns what has been released."""
+
+    def state(self) -> dict[str, Any]:
+        """Returns copies of all that changes: personal data and noise, by name."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Goes back to a `state`, which is used up."""

@@ -61,5 +61,10 @@ class Layout:
         S, A = self.spec.states, self.spec.actions
         m, r = self.starts
         transitions = vector[m:r].reshape(self.steps, S, A, S)
-        visits = vector[:m].reshape(self.steps, S, A) if self.visits else transitions.sum(axis=3)
+        if self.visits:
+            visits = vector[:m].reshape(self.steps, S, A)
+        else:
+            visits = transitions[..., 0].copy()
+            for s in range(1, S):  # one after the other, as compiled code does
+                visits += transitions[..., s]
         return visits, transitions, vector[r:].reshape(self.steps, S, A)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -65,6 +66,8 @@ class LocalPrivatizer:
         with the reports is post-processing.
     """
 
+    _changes: ClassVar[tuple[str, ...]]
+
     def __init__(self, layout: Layout, privacy: Local, capacity: int, failure: float) -> None:
         self.layout = layout
         self.privacy = privacy
@@ -90,6 +93,15 @@ class LocalPrivatizer:
     def _guarantee(self, event: accounting.DpEvent, delta: float) -> Guarantee:
         return Guarantee("local", accounting.epsilon(event, delta), delta, noise="fast", events=event)
 
+    def state(self) -> dict[str, Any]:
+        """Returns copies of all that changes, by name."""
+        return {name: copy.copy(getattr(self, name)) for name in self._changes}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Goes back to a `state`."""
+        for name in self._changes:
+            setattr(self, name, state[name])
+
     def _admit(self, batch: Batch, kind: type[Batch]) -> None:
         """Refuses what is no batch of this kind, and more users than the capacity."""
         if not isinstance(batch, kind):
@@ -102,6 +114,8 @@ class LocalPrivatizer:
 
 class NoisyLocal(LocalPrivatizer):
     """Every user adds Laplace or Gaussian noise to their whole vector (DP-UCBVI, Section 5.2)."""
+
+    _changes = ("count", "_total")
 
     def __init__(
         self, layout: Layout, privacy: Local, capacity: int, failure: float, distribution: Distribution
@@ -181,6 +195,8 @@ class NoisyLocal(LocalPrivatizer):
 
 class SampledLocal(LocalPrivatizer):
     """Every user answers about one step through a randomiser; the server debiases."""
+
+    _changes = ("count", "_supports", "_users")
 
     def __init__(self, layout: Layout, privacy: Local, capacity: int, failure: float) -> None:
         super().__init__(layout, privacy, capacity, failure)

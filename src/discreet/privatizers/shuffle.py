@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -248,3 +248,12 @@ class ShufflePrivatizer:
     def counts(self) -> PrivateCounts:
         """Returns the debiased counts: ones minus the expected noise bits."""
         return PrivateCounts(*self.layout.split(self._ones - self._expected), self.error)
+
+    def state(self) -> dict[str, Any]:
+        """Returns copies of all that changes, by name."""
+        return {"count": self.count, "batch": self.batch, "ones": self._ones.copy(), "expected": self._expected}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Goes back to a `state`."""
+        self.count, self.batch = state["count"], state["batch"]
+        self._ones, self._expected = state["ones"], state["expected"]

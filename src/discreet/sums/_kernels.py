@@ -1,24 +1,69 @@
 """Compiled noise recursions: one new z a coordinate and read."""
 
 import numpy as np
+from numba import types
 
 from discreet._jit import kernel
 
+_f1 = types.Array(types.float64, 1, "C")
+_f2 = types.Array(types.float64, 2, "C")
+#: advance(coefficients, depth, z, state → noise): takes the fresh noise z (size,) of one read and fills its whole noise
+ADVANCE = types.void(_f2, types.int64, _f1, _f2, _f1)
 
-@kernel()
-def advance_blt(z, decays, weights, buffers, noise):
-    """Streams A C⁻¹ z: updates ``buffers`` (size, d+1) by ``z`` (size,) and fills ``noise`` (size,).
+
+@kernel(ADVANCE)
+def advance_tree(coefficients, depth, z, state, noise):
+    """The last read of depth ``depth`` − 1 plus one new node; ``state`` (deepest + 1, size) is a row a depth."""
+    for i in range(z.size):
+        state[depth, i] = state[depth - 1, i] + z[i]
+        noise[i] = state[depth, i]
+
+
+@kernel(ADVANCE)
+def advance_modes(coefficients, depth, z, state, noise):
+    """Streams A C⁻¹ z: updates ``state`` (size, d) by ``z``; ``coefficients`` are decays κ̂ and weights g, (2, d).
 
     b_s = Σ_i g_i (1 − κ̂_i)^s: every mode is a scalar recursion v ← v + (g z − κ̂ v) that forgets its rounding
     errors, and κ̂ is used as it is, never as a rounded 1 − κ̂. The mode with κ̂ = 0 is a plain sum, scaled by g_0 ≈
-    1/√n.
+    1/√n; alone, with g = 1, it is fresh noise for every batch.
     """
+    decays = coefficients[0]
+    weights = coefficients[1]
     for i in range(z.size):
         total = 0.0
         for j in range(decays.size):
-            buffers[i, j] += weights[j] * z[i] - decays[j] * buffers[i, j]
-            total += buffers[i, j]
+            state[i, j] += weights[j] * z[i] - decays[j] * state[i, j]
+            total += state[i, j]
         noise[i] = total
+
+
+@kernel()
+def binary_depths(read, depths):
+    """Fills ``depths`` (n,) with how many ones ``read`` + 1, ``read`` + 2 and so on have."""
+    for i in range(depths.size):
+        word = read + 1 + i
+        depth = 0
+        while word:
+            word &= word - 1
+            depth += 1
+        depths[i] = depth
+
+
+@kernel()
+def smooth_depths(word, ones, depths):
+    """Fills ``depths`` (n,) with those of the next words with as many ``ones``; returns the last word.
+
+    A word's depth is its number of ones before its last zero.
+    """
+    for i in range(depths.size):
+        low = word & -word
+        high = word + low
+        word = (((high ^ word) // low) >> 2) | high  # the next larger word with as many ones
+        trailing = 0
+        while (word >> trailing) & 1:
+            trailing += 1
+        depths[i] = ones - trailing
+    return word
 
 
 @kernel()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,18 @@ if TYPE_CHECKING:
     from discreet.sums.factorisation import Factorisation
 
 __all__ = ["PrivateSum"]
+
+
+class Stretch(NamedTuple):
+    """What a compiled block needs to do several reads of a private sum: raw data and noise, for simulation only."""
+
+    total: NDArray[np.float64]
+    released: NDArray[np.float64]
+    advance: Any
+    coefficients: NDArray[np.float64]
+    depths: NDArray[np.int64]
+    z: NDArray[np.float64]
+    state: NDArray[np.float64]
 
 
 class PrivateSum:
@@ -200,11 +212,40 @@ class PrivateSum:
             why = f"all {self.horizon} reads are released" if self._open else "nobody has been added"
             raise NotReadable(f"this sum cannot be read: {why}")
         if self._open:
-            z = np.empty(self.size)
+            z = np.empty((1, self.size))
             fast.fill(self._rng, self.distribution, self.scale, z)
-            self._released = self._total + self.factorisation.advance(self._noise_state, z)
+            self._released = self._total + self.factorisation.advance(self._noise_state, z[0])
             self._open = False
         return self._released.copy()
+
+    def stretch(self, users: int, reads: int) -> Stretch:
+        """In simulation: hands the next ``users`` users and ``reads`` reads, with their noise, to a compiled block.
+
+        The block adds to ``total`` and must do every read as `read` would: advance the noise, then release the sum.
+        Its last read must come after its last user, else `resume` has to follow.
+        """
+        if self.count + users > self.capacity or self.reads + reads > self.horizon:
+            raise CapacityExceeded(
+                f"this sum holds {self.capacity} users and {self.horizon} reads: {self.count} and {self.reads} are "
+                f"used, got {users} and {reads} more"
+            )
+        z = np.empty((reads, self.size))
+        fast.fill(self._rng, self.distribution, self.scale, z)
+        depths = self.factorisation.depths(self._noise_state, reads)
+        self.count += users
+        return Stretch(
+            self._total,
+            self._released,
+            self.factorisation.kernel,
+            self.factorisation.coefficients,
+            depths,
+            z,
+            self._noise_state["array"],
+        )
+
+    def resume(self, *, waiting: bool) -> None:
+        """After a `stretch`: says whether users wait for the next read."""
+        self._open = waiting
 
     def state(self) -> dict[str, Any]:
         """Returns all that is needed to go on exactly, once.

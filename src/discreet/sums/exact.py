@@ -9,7 +9,7 @@ import numpy as np
 
 from discreet.errors import CapacityExceeded, NotReadable, check_fraction
 from discreet.privacy import accounting
-from discreet.sums.base import check_users
+from discreet.sums.base import Stretch, check_users
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,6 +72,19 @@ class ExactSum:
         if not self.readable:
             raise NotReadable("this sum cannot be read: nobody has been added")
         return self.total.copy()
+
+    def stretch(self, users: int, reads: int) -> Stretch:
+        """In simulation: hands the next ``users`` users to a compiled block, which adds them to ``total``."""
+        from discreet.sums import _kernels
+
+        if self.count + users > self.capacity:
+            raise CapacityExceeded(f"this sum holds {self.capacity} users: {self.count} are in it, got {users} more")
+        self.count += users
+        none = np.zeros((0, 0))
+        return Stretch(self.total, self.total, _kernels.advance_tree, none, np.zeros(0, dtype=np.int64), none, none)
+
+    def resume(self, *, waiting: bool) -> None:
+        """After a `stretch`: there is nothing to do."""
 
     def state(self) -> dict[str, Any]:
         """Returns all that is needed to go on exactly. It is raw personal data."""

@@ -62,13 +62,29 @@ class Factorisation(ABC):
         x: as a rule the reads' own variances and their numbers. For trees a variance is a number of nodes.
         """
 
+    #: what `kernel` reads beside its state, (k, d)
+    coefficients: NDArray[np.float64] = np.zeros((1, 1))
+
+    @property
     @abstractmethod
-    def start(self, size: int) -> dict[str, Any]:
-        """Returns the state before the first read, arrays by name."""
+    def kernel(self) -> Any:
+        """The compiled recursion, an ``ADVANCE`` of `discreet.sums._kernels`."""
 
     @abstractmethod
+    def start(self, size: int) -> dict[str, Any]:
+        """Returns the state before the first read: ``reads``, the kernel's ``array``, and numbers."""
+
+    def depths(self, state: dict[str, Any], reads: int) -> NDArray[np.int64]:
+        """Moves on by ``reads`` reads and returns what the kernel must know about each, (reads,)."""
+        state["reads"] += reads
+        return np.zeros(reads, dtype=np.int64)
+
     def advance(self, state: dict[str, Any], z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Takes the fresh noise of the next read, (size,), and returns that read's whole noise, (size,)."""
+        (depth,) = self.depths(state, 1)
+        noise = np.empty(len(z))
+        self.kernel(self.coefficients, depth, np.ascontiguousarray(z), state["array"], noise)
+        return noise
 
     def variance(self, read: int) -> float:
         """Returns the variance of the noise of one read (from 1) for unit-variance z."""
@@ -88,23 +104,18 @@ class Factorisation(ABC):
 class _Tree(Factorisation):
     """Read t has depth d_t: it is the last read of depth d_t − 1 plus one new node."""
 
-    @abstractmethod
-    def _depth(self, state: dict[str, Any]) -> int:
-        """Moves on to the next read and returns its depth."""
-
     @property
     @abstractmethod
     def _deepest(self) -> int: ...
 
-    def start(self, size: int) -> dict[str, Any]:
-        return {"reads": 0, "levels": np.zeros((self._deepest + 1, size))}
+    @property
+    def kernel(self) -> Any:
+        from discreet.sums import _kernels
 
-    def advance(self, state: dict[str, Any], z: NDArray[np.float64]) -> NDArray[np.float64]:
-        depth = self._depth(state)
-        levels: NDArray[np.float64] = state["levels"]
-        np.add(levels[depth - 1], z, out=levels[depth])
-        found: NDArray[np.float64] = levels[depth]
-        return found
+        return _kernels.advance_tree
+
+    def start(self, size: int) -> dict[str, Any]:
+        return {"reads": 0, "array": np.zeros((self._deepest + 1, size))}
 
 
 class Binary(_Tree):
@@ -126,9 +137,13 @@ class Binary(_Tree):
     def _deepest(self) -> int:
         return self.horizon.bit_length()
 
-    def _depth(self, state: dict[str, Any]) -> int:
-        state["reads"] += 1
-        return int(state["reads"]).bit_count()
+    def depths(self, state: dict[str, Any], reads: int) -> NDArray[np.int64]:
+        from discreet.sums import _kernels
+
+        depths = np.empty(reads, dtype=np.int64)
+        _kernels.binary_depths(state["reads"], depths)
+        state["reads"] += reads
+        return depths
 
     def variance(self, read: int) -> float:
         return float(read.bit_count())
@@ -189,14 +204,13 @@ class Smooth(_Tree):
     def start(self, size: int) -> dict[str, Any]:
         return {**super().start(size), "word": (1 << self.ones) - 1}
 
-    def _depth(self, state: dict[str, Any]) -> int:
-        word = int(state["word"])
-        low = word & -word
-        high = word + low
-        word = ((high ^ word) // low >> 2) | high  # the next larger word with as many ones
-        state["reads"] += 1
-        state["word"] = word
-        return self.ones - ((~word & -~word).bit_length() - 1)  # without the ones at its end
+    def depths(self, state: dict[str, Any], reads: int) -> NDArray[np.int64]:
+        from discreet.sums import _kernels
+
+        depths = np.empty(reads, dtype=np.int64)
+        state["word"] = int(_kernels.smooth_depths(state["word"], self.ones, depths))
+        state["reads"] += reads
+        return depths
 
     def variance(self, read: int) -> float:
         return float(self._word_depth(read))
@@ -243,7 +257,8 @@ class Factored(Factorisation):
     def __init__(self, horizon: int, distribution: Distribution) -> None:
         super().__init__(horizon, distribution)
         self._theta_omega = blt.coefficients(horizon)
-        self._decays, self._weights = (np.array(part) for part in blt.prefix_modes(*self._theta_omega))
+        self._decays, self._weights = blt.prefix_modes(*self._theta_omega)
+        self.coefficients = np.array([self._decays, self._weights])
 
     @property
     def entries(self) -> tuple[float, int]:
@@ -260,15 +275,13 @@ class Factored(Factorisation):
         return variances, np.diff(ends, prepend=0).astype(np.float64)
 
     def start(self, size: int) -> dict[str, Any]:
-        return {"reads": 0, "buffers": np.zeros((size, len(self._decays)))}
+        return {"reads": 0, "array": np.zeros((size, len(self._decays)))}
 
-    def advance(self, state: dict[str, Any], z: NDArray[np.float64]) -> NDArray[np.float64]:
+    @property
+    def kernel(self) -> Any:
         from discreet.sums import _kernels
 
-        state["reads"] += 1
-        noise = np.empty(len(z))
-        _kernels.advance_blt(np.ascontiguousarray(z), self._decays, self._weights, state["buffers"], noise)
-        return noise
+        return _kernels.advance_modes
 
 
 class Batch(Factorisation):
@@ -291,13 +304,15 @@ class Batch(Factorisation):
         return ends.astype(np.float64), np.diff(ends, prepend=0).astype(np.float64)
 
     def start(self, size: int) -> dict[str, Any]:
-        return {"reads": 0, "noise": np.zeros(size)}
+        return {"reads": 0, "array": np.zeros((size, 1))}
 
-    def advance(self, state: dict[str, Any], z: NDArray[np.float64]) -> NDArray[np.float64]:
-        state["reads"] += 1
-        state["noise"] += z
-        found: NDArray[np.float64] = state["noise"]
-        return found
+    coefficients = np.array([[0.0], [1.0]])  # one mode that forgets nothing
+
+    @property
+    def kernel(self) -> Any:
+        from discreet.sums import _kernels
+
+        return _kernels.advance_modes
 
 
 KINDS: dict[str, type[Factorisation]] = {kind.name: kind for kind in (Binary, Smooth, Factored, Batch)}

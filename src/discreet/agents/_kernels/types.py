@@ -12,5 +12,8 @@ _i2 = types.Array(types.int64, 2, "C")
 COUNTS = types.Tuple((_f3, _f4, _f3))
 #: Q (H, S, A), V (H+1, S), policy (H, S)
 PLANNED = types.Tuple((_f3, _f2, _i2))
-#: plan(parameters, counts, planned): overwrites planned, where Q comes in as the last plan left it
+#: the same with a policy (H, S, A) of probabilities
+PLANNED_MIXED = types.Tuple((_f3, _f2, _f3))
+#: plan(parameters, counts, planned): overwrites planned, where Q and policy come in as the last plan left them
 PLAN = types.void(_f1, COUNTS, PLANNED)
+PLAN_MIXED = types.void(_f1, COUNTS, PLANNED_MIXED)

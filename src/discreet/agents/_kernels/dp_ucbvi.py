@@ -5,8 +5,10 @@ import math
 from discreet._jit import kernel
 from discreet.agents._kernels.types import PLAN
 
-# positions in the vector of parameters; `discreet.agents.ucbvi.UCBVI.parameters` writes them
-IOTA, VARIANCE, REWARD_VARIANCE, REWARD, LOWER, SPAN, CORRECTION, FIRST, SECOND, CAP = range(10)
+# positions in the vector of parameters; `discreet.agents.dp_ucbvi.DPUCBVI.parameters` writes them
+IOTA, VARIANCE, REWARD_VARIANCE, REWARD, LOWER, SPAN, CORRECTION, FIRST, SECOND, CAP, NOISE, NOISE_SPAN, MEMORY = range(
+    13
+)
 
 
 @kernel(PLAN)
@@ -22,7 +24,8 @@ def plan(parameters, counts, planned):
         t = h * per_step
         u = (h + 1) * per_step if h + 1 < H else 0
         cap = H - h if parameters[CAP] else H
-        lower = parameters[LOWER] + parameters[SPAN] * (V[h + 1].max() - V[h + 1].min())
+        span = V[h + 1].max() - V[h + 1].min()
+        lower = (parameters[LOWER] + parameters[SPAN] * span) * iota + parameters[NOISE] + parameters[NOISE_SPAN] * span
         for s in range(S):
             best = -math.inf
             for a in range(A):
@@ -53,11 +56,12 @@ def plan(parameters, counts, planned):
                         parameters[VARIANCE]
                         * math.sqrt((variance + parameters[REWARD_VARIANCE] * reward * (1.0 - reward)) * iota / n)
                         + parameters[REWARD] * math.sqrt(2.0 * iota / n)
-                        + lower * iota / n
+                        + lower / n
                         + parameters[CORRECTION] * math.sqrt(iota * correction / n)
                     )
                     q = min(q, reward + mean + bonus)
-                q = min(q, Q[h, s, a])  # line 9
+                if parameters[MEMORY]:
+                    q = min(q, Q[h, s, a])  # line 9
                 Q[h, s, a] = q
                 if q > best:  # lines 12, 13; the first of equal actions
                     best = q
