@@ -7,7 +7,9 @@ import pytest
 
 import discreet as dc
 from discreet import testing
+from discreet.agents.dp_ucbvi import DPUCBVI
 from discreet.errors import CheckFailed, InvalidInput
+from tests.conftest import PRIVATE, TRUST, make_agent
 
 
 def build(spec, episodes, seed, **options):
@@ -157,3 +159,109 @@ def test_a_missing_attribute_is_named():
 
     with pytest.raises(CheckFailed, match="lacks the attribute encoder"):
         testing.check_agent(lambda *_: Half())
+
+
+# replay
+
+
+RIVERSWIM = dc.envs.riverswim()
+
+
+@pytest.mark.parametrize("trust", TRUST)
+@pytest.mark.parametrize("name", PRIVATE)
+@pytest.mark.parametrize("preset", dc.agents.PRESETS)
+def test_every_policy_can_be_rebuilt_from_what_was_released(name, trust, preset):
+    """Must show: every agent, trust model and path, on RiverSwim-6."""
+    for block in (True, False):
+        agent, again = (
+            make_agent(name, RIVERSWIM.spec, trust=trust, preset=preset, episodes=63, update_every=7, seed=3)
+            for _ in range(2)
+        )
+        record = testing.record(agent)
+        dc.simulate(agent, RIVERSWIM, seed=1, block=block)
+        assert len(record.releases) == len(record.policies) - 1 == 9
+        testing.replay(record, again)
+
+
+class RawBonus(DPUCBVI):
+    """Planted: the bonus knows a raw count."""
+
+    def constants(self, error):
+        E, parameters = super().constants(error)
+        return E, parameters * (1 + self.privatizer.sum._total.sum())
+
+
+class RawBonusUnawares(DPUCBVI):
+    """Planted: the bonus knows how far people came, from a note that the encoder left behind."""
+
+    note = 0.0
+
+    def constants(self, error):
+        E, parameters = super().constants(error)
+        return E, parameters * (1 + RawBonusUnawares.note)
+
+
+def visits(agent):
+    """A raw count, if there is one."""
+    return getattr(getattr(agent.privatizer, "sum", None), "_total", np.zeros(1))[:12].sum()
+
+
+class RawSchedule(DPUCBVI):
+    """Planted: batches are longer where people often were."""
+
+    @property
+    def batch_size(self):
+        return 1 + int(visits(self) > 100)
+
+
+class RawStop(DPUCBVI):
+    """Planted: learning stops when a raw count is large enough."""
+
+    def plan(self, counts):
+        if visits(self) < 100:
+            super().plan(counts)
+
+
+def _left_behind(agent):
+    """Puts an encoder into the agent that leaves a note."""
+    inner = agent.encoder
+
+    class Notes(type(inner)):
+        def encode(self, trajectory, rng=None):
+            RawBonusUnawares.note += trajectory.rewards.sum()
+            return super().encode(trajectory, rng)
+
+    agent.privatizer.encoder = Notes(inner.layout)
+
+
+@pytest.mark.parametrize("block", [True, False])
+@pytest.mark.parametrize("kind", [RawBonus, RawBonusUnawares, RawSchedule, RawStop])
+def test_raw_counts_that_steer_are_caught(kind, block):
+    """Must show: in a bonus, in a schedule and in a stopping rule."""
+
+    def build():
+        RawBonusUnawares.note = 0.0
+        privacy = dc.Central(100.0, 1e-6)  # little noise, so that policies change
+        return kind(RIVERSWIM.spec, episodes=60, privacy=privacy, stationary=True, update_every=1, seed=3)
+
+    agent = build()
+    if kind is RawBonusUnawares:
+        _left_behind(agent)
+    record = testing.record(agent)
+    dc.simulate(agent, RIVERSWIM, 30, seed=1, block=block)
+    with pytest.raises(CheckFailed):
+        testing.replay(record, build())
+
+
+def test_the_same_agent_without_a_planted_bug_replays():
+    """What the test above plants is what it catches."""
+    agents = [
+        dc.agents.make(
+            "dp-ucbvi", RIVERSWIM.spec, episodes=60, privacy=dc.Central(100.0, 1e-6), stationary=True, seed=3
+        )
+        for _ in range(2)
+    ]
+    record = testing.record(agents[0])
+    dc.simulate(agents[0], RIVERSWIM, 30, seed=1)
+    assert any(not np.array_equal(one, two) for one, two in zip(record.policies, record.policies[1:], strict=False))
+    testing.replay(record, agents[1])

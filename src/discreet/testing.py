@@ -4,10 +4,15 @@ from discreet import testing
 
 testing.check_env(my_mdp)
 testing.check_agent(lambda spec, episodes, seed: MyAgent(spec, episodes, seed))
+
+record = testing.record(agent)  # then let people play, and
+testing.replay(record, agent_made_the_same_way)  # rebuild every policy from what was released
 """
 
 from __future__ import annotations
 
+import dataclasses
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +22,7 @@ from discreet.agents.base import Agent, TabularAgent
 from discreet.errors import CheckFailed
 from discreet.mdp import TabularMDP, Trajectory
 from discreet.mdp.policy import check_policy
+from discreet.noise import Role
 from discreet.privacy import Batch, Guarantee, Report
 
 if TYPE_CHECKING:
@@ -25,8 +31,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from discreet.mdp import Spec
+    from discreet.privatizers import Encoder, PrivateCounts, Shuffler
 
-__all__ = ["check_agent", "check_env"]
+__all__ = ["Record", "check_agent", "check_env", "record", "replay"]
 
 
 def _require(condition: bool, message: str) -> None:
@@ -81,7 +88,8 @@ def check_agent(make: Callable[[Spec, int, int], Agent], mdp: TabularMDP | None 
 
     Its policies are policies, depend on whole batches only and repeat with the seed; its encoder turns away data that
     is out of bounds without repeating it; its server takes batches and nothing else, never more users than it was
-    built for, and an error leaves it unchanged; compiled blocks give the same numbers as the protocol.
+    built for, and an error leaves it unchanged; compiled blocks give the same numbers as the protocol. Of a
+    `discreet.agents.TabularAgent` every policy is rebuilt from what was released (`replay`).
 
     Args:
         make: Called with a spec, a number of episodes and a seed; returns a new agent.
@@ -106,9 +114,12 @@ def check_agent(make: Callable[[Spec, int, int], Agent], mdp: TabularMDP | None 
     _require(bool(np.array_equal(first, second)), "the same seed gives other policies the second time")
     sizes = [_sizes(make(mdp.spec, 50, 0), mdp, people) for people in (1, 2)]
     _require(sizes[0] == sizes[1], "the sizes of batches depend on what people did")
-    if isinstance(agent, TabularAgent) and agent.compiled:
-        block = _block(agent, mdp)
-        _require(bool(np.array_equal(first, block)), "compiled blocks and the protocol give different policies")
+    if isinstance(agent, TabularAgent):
+        _check_replay(make, mdp, _protocol)
+        if agent.compiled:
+            block = _block(agent, mdp)
+            _require(bool(np.array_equal(first, block)), "compiled blocks and the protocol give different policies")
+            _check_replay(make, mdp, _block)
 
 
 def _report(agent: Agent, mdp: TabularMDP, rng: np.random.Generator) -> Any:
@@ -213,3 +224,120 @@ def _check_capacity(agent: Agent, mdp: TabularMDP) -> None:
     else:
         raise CheckFailed(f"the agent was built for {agent.episodes} users and accepts more")
     _require(agent.count == count and np.array_equal(agent.policy, before), "a refused batch changes the agent")
+
+
+@dataclass
+class Record:
+    """Everything that an agent released, and what it played.
+
+    Attributes:
+        policies: In force at first and after each release.
+        releases: The private counts, release by release.
+        counts: How many users had been observed at each.
+    """
+
+    policies: list[NDArray[Any]]
+    releases: list[PrivateCounts] = dataclasses.field(default_factory=list)
+    counts: list[int] = dataclasses.field(default_factory=list)
+
+
+def record(agent: TabularAgent) -> Record:
+    """Starts to record everything that a new ``agent`` releases, on both paths; the record grows as people play."""
+    _require(agent.count == 0, "recording starts before the first user")
+    found = Record([agent.policy])
+
+    def add(released: PrivateCounts, policy: NDArray[Any], count: int) -> None:
+        found.releases.append(released)
+        found.policies.append(policy)
+        found.counts.append(count)
+
+    agent.on_release = add
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Nobody(Batch):
+    """A batch without anybody's data."""
+
+    users: int
+
+
+class _Playback:
+    """In the place of a privatizer: releases what was recorded, and has nothing else."""
+
+    name = noise = "playback"
+
+    def __init__(
+        self, played: Record, guarantee: Guarantee, encoder: Encoder[Any], shuffler: Shuffler[Any, Any]
+    ) -> None:
+        self.guarantee, self.encoder, self.shuffler = guarantee, encoder, shuffler
+        self.count = 0
+        self.error = played.releases[0].error if played.releases else 0.0
+        self._releases = iter(played.releases)
+        self._released: PrivateCounts | None = None
+
+    def collect(self, batch: _Nobody) -> None:
+        self.count += batch.users
+        self._released = next(self._releases)
+
+    def counts(self) -> PrivateCounts:
+        assert self._released is not None
+        return self._released
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        del state
+
+
+def replay(played: Record, agent: TabularAgent) -> None:
+    """Rebuilds every policy of a record from the releases, the public parameters and the agent's own randomness alone.
+
+    This shows that nothing else steers the agent: no raw count, no noise, nobody's data.
+
+    Args:
+        played: What `record` recorded.
+        agent: A new agent, made as the recorded one was, with the same seed.
+
+    Raises:
+        CheckFailed: If a policy or the size of a batch comes out differently, or if the agent asks for anything that
+            was not released.
+    """
+    private = agent.privatizer
+    agent.privatizer = _Playback(played, private.guarantee, private.encoder, private.shuffler)
+    for role in (Role.ENCODER, Role.SHUFFLER, Role.NOISE):  # whatever is drawn from them is other people's
+        agent.streams[role] = np.random.default_rng()
+    _require(
+        np.array_equal(agent.policy, played.policies[0]), "the first policy depends on more than public parameters"
+    )
+    before = 0
+    for i, count in enumerate(played.counts):
+        try:
+            size = agent.batch_size
+            agent.observe(_Nobody(count - before))
+            policy = agent.policy
+        except Exception as error:
+            raise CheckFailed(
+                f"release {i + 1} cannot be replayed from what was released: {type(error).__name__}: {error}"
+            ) from error
+        _require(size == count - before, f"batch {i + 1} has another size when replayed from what was released")
+        _require(
+            np.array_equal(policy, played.policies[i + 1]),
+            f"the policy after release {i + 1} is not a function of what was released",
+        )
+        before = count
+
+
+def _check_replay(
+    make: Callable[[Spec, int, int], Agent],
+    mdp: TabularMDP,
+    path: Callable[[Any, TabularMDP], NDArray[Any]],
+) -> None:
+    """Plays all whole batches on one path, and replays them."""
+    agent, again = make(mdp.spec, 50, 0), make(mdp.spec, 50, 0)
+    assert isinstance(agent, TabularAgent)
+    assert isinstance(again, TabularAgent)
+    played = record(agent)
+    path(agent, mdp)
+    replay(played, again)

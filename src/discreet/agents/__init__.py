@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from discreet.mdp import Spec
     from discreet.noise import Seed
 
-__all__ = ["NAMES", "PRESETS", "make", "summary"]
+__all__ = ["NAMES", "PRESETS", "is_private", "make", "summary"]
 
 _AGENTS = {
     "ucbvi": ("discreet.agents.ucbvi", "UCBVI"),
@@ -69,6 +69,11 @@ def make(name: str, spec: Spec, *, episodes: int, seed: Seed = None, **options: 
         if key not in known:
             raise UnknownName(f"option of {name}", key, known)
     return kind(spec, episodes=episodes, seed=seed, **options)
+
+
+def is_private(name: str) -> bool:
+    """Returns whether an agent takes a private trust model."""
+    return _class(name).private
 
 
 def summary(name: str) -> str:

@@ -85,7 +85,8 @@ class TabularAgent:
         mixed: Whether its policies are probabilities, (H, S, A).
         projects: Whether it plans on projected counts.
         share: Which share of ``failure`` the error bound of the counts gets.
-        on_release: If set, called with everything that is released, after the agent has planned with it.
+        on_release: If set, called after every release with what was released, the policy that was planned from it and
+            the number of users so far.
     """
 
     name: ClassVar[str]
@@ -132,7 +133,8 @@ class TabularAgent:
             failure=self.failure * self.share,
             rng=self.streams[Role.NOISE],
         )
-        self.on_release: Callable[[PrivateCounts], None] | None = None
+        self.mechanism = (self.privatizer.name, self.privatizer.noise)
+        self.on_release: Callable[[PrivateCounts, NDArray[Any], int], None] | None = None
         self._constants: dict[float, tuple[float, NDArray[np.float64]]] = {}
         H, S, A = spec.horizon, spec.states, spec.actions
         self.Q = np.full((H, S, A), float(H))
@@ -225,7 +227,7 @@ class TabularAgent:
         released = self.privatizer.counts()
         self.plan(released)
         if self.on_release is not None:
-            self.on_release(released)
+            self.on_release(released, self.policy, self.count)
 
     def plan(self, counts: PrivateCounts) -> None:
         """Computes Q, V and the policy from ``counts`` (and from what was planned before, where the paper does)."""
@@ -243,6 +245,7 @@ class TabularAgent:
             for name in ("observe", "plan")
         )
         parts = type(self.encoder) is RawEncoder and type(self.shuffler) is Collector
+        own = own and type(self).batch_size is TabularAgent.batch_size
         return own and parts and type(self.privatizer) in (NonPrivatePrivatizer, CentralPrivatizer)
 
     @property
@@ -284,7 +287,7 @@ class TabularAgent:
             raise CapacityExceeded(
                 f"{self.name} was built for {self.episodes} users: {self.count} are observed, got {len(draws)} more"
             )
-        marks, H, layout = int(replan.sum()), self.spec.horizon, private.layout
+        marks, H, layout, before = int(replan.sum()), self.spec.horizon, private.layout, self.count
         total, released, advance, *noise = private.sum.stretch(len(draws), marks)
         E, parameters = self.constants(private.error)
         visible = layout.split(released)
@@ -309,9 +312,10 @@ class TabularAgent:
             (np.empty(H + 1, dtype=np.int64), np.empty(H, dtype=np.int64), np.empty(H)),
         )
         private.sum.resume(waiting=not replan[-1] if len(replan) else False)
-        for row in releases:
-            assert self.on_release is not None
-            self.on_release(PrivateCounts(*layout.split(row), private.error))
+        if self.on_release is not None:
+            for row, policy, last in zip(releases, policies[1:], np.flatnonzero(replan), strict=True):
+                released_counts = PrivateCounts(*layout.split(row), private.error)
+                self.on_release(released_counts, policy.copy(), before + int(last) + 1)
         return policies
 
 

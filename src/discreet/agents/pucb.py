@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.agents.base import TabularAgent
-from discreet.privatizers import CentralPrivatizer
+from discreet.privacy import Central
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,12 +57,11 @@ class PUCB(TabularAgent):
         """Returns the bound on the error of the counts that the bonus uses."""
         if self.preset == "practical":
             return 0.2 * error
-        private = self.privatizer
-        if not isinstance(private, CentralPrivatizer) or (private.name, private.noise) != ("tree", "laplace"):
+        if self.mechanism != ("tree", "laplace") or not isinstance(self.privacy, Central):
             return error
         S, A, H, T = self.spec.states, self.spec.actions, self.spec.horizon, self.episodes
         logarithm = math.log((2 * S * A * H + S * S * A * H) / (self.failure / 4))
-        printed = 3 / private.privacy.epsilon * H * logarithm * math.log(T) ** 2.5  # E_ε, Section 4
+        printed = 3 / self.privacy.epsilon * H * logarithm * math.log(T) ** 2.5  # E_ε, Section 4
         return float(max(printed, error))
 
     def parameters(self, E: float) -> NDArray[np.float64]:

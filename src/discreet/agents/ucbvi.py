@@ -21,3 +21,4 @@ class UCBVI(DPUCBVI):
 
     name = "ucbvi"
     private = False
+    projects = False  # exact counts need none

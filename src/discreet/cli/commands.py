@@ -33,6 +33,7 @@ def _complete(kind: str) -> Any:
 @click.command()
 @click.argument("env", shell_complete=_complete("envs"))
 @click.option("--agent", default="ucbvi", show_default=True, shell_complete=_complete("agents"), help="The learner.")
+@parse.trust_options(default="central if the agent is private")
 @click.option("--preset", default="practical", show_default=True, help="Bonuses: theory or practical.")
 @click.option("--episodes", "-K", type=int, default=5_000, show_default=True, help="People, one episode each.")
 @click.option("--runs", type=int, default=1, show_default=True, help="Independent repetitions.")
@@ -41,9 +42,7 @@ def _complete(kind: str) -> Any:
 @click.option(
     "--update-every",
     type=parse.UPDATE_EVERY,
-    default=1,
-    show_default=True,
-    help="People between updates, or geometric.",
+    help="People between updates, or geometric.  [default: 1; shuffle: a hundredth of all, at most 500]",
 )
 @click.option("--failure", type=float, default=0.05, show_default=True, help="The papers' failure probability.")
 @click.option("--bonus-scale", type=float, default=1.0, show_default=True, help="Multiplies every bonus.")
@@ -63,9 +62,11 @@ def run(env: str, as_json: bool, quiet: bool, out: Path | None, **options: Any) 
 
     ENV is name[:key=value,…], for example riverswim:states=6,horizon=20.
     """
+    from discreet import agents
     from discreet.experiments.run import Run
 
     name, parameters = parse.environment(env)
+    options["privacy"] = parse.trust(options, "central" if agents.is_private(options["agent"]) else "none")
     job = Run.make(env, name, parameters, **options)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
@@ -87,23 +88,25 @@ def run(env: str, as_json: bool, quiet: bool, out: Path | None, **options: Any) 
 @click.command("list")
 def list_() -> None:
     """List environments, agents, presets, trust models and targets."""
-    from discreet import agents, audit, envs, privatizers, sums
+    from discreet import agents, audit, envs
+    from discreet.privacy import TRUST_MODELS
 
     click.echo("environments (name:key=value,…)")
     for name in envs.NAMES:
         defaults = ", ".join(f"{key}={value}" for key, value in envs.parameters(name).items())
-        click.echo(f"  {name:14}{defaults}")
+        click.echo(f"  {name:16}{defaults}")
     click.echo("agents")
     for name in agents.NAMES:
-        click.echo(f"  {name:14}{agents.summary(name)}")
+        click.echo(f"  {name:16}{agents.summary(name)}")
     click.echo("presets")
-    click.echo(f"  {'theory':14}the papers' constants")
-    click.echo(f"  {'practical':14}smaller bonuses, for use; privacy is never affected")
-    click.echo("trust models")
-    click.echo(f"  {'NonPrivate':14}no privacy: the baseline")
-    click.echo(f"  {'Central':14}the server is trusted; private sums: {', '.join(sums.CENTRAL)}")
-    click.echo(f"  {'Local':14}nobody is trusted; sums: {', '.join(privatizers.LOCAL)}")
-    click.echo(f"  {'Shuffle':14}a shuffler is trusted to mix; sum: binomial")
+    click.echo(f"  {'theory':16}the papers' constants")
+    click.echo(f"  {'practical':16}smaller bonuses, for use; privacy is never affected")
+    click.echo("trust models and their sums")
+    whom = {"none": "no privacy: the baseline", "central": "the server is trusted"}
+    whom |= {"local": "nobody is trusted", "shuffle": "a shuffler is trusted to mix"}
+    for name, model in TRUST_MODELS.items():
+        known = getattr(model, "sums", ())
+        click.echo(f"  {name:16}{whom[name]}" + (f": {', '.join(known)}" if known else ""))
     click.echo("targets of discreet audit")
     click.echo(f"  {', '.join(audit.TARGETS)}")
 

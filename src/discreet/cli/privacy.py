@@ -18,10 +18,11 @@ __all__ = ["audit", "budget"]
 @click.option("--states", type=int, help="Number of states, instead of ENV.")
 @click.option("--actions", type=int, help="Number of actions, instead of ENV.")
 @click.option("--horizon", type=int, help="Steps an episode, instead of ENV.")
+@click.option("--agent", default="dp-ucbvi", show_default=True, help="Whose schedule is taken.")
 @parse.trust_options(default="central")
 @click.option("--stationary", is_flag=True, help="Pool the counts over the steps of an episode.")
 @click.option("--episodes", "-K", type=int, default=50_000, show_default=True, help="People, one episode each.")
-@click.option("--update-every", type=parse.UPDATE_EVERY, default=1, show_default=True, help="People between reads.")
+@click.option("--update-every", type=parse.UPDATE_EVERY, help="People between reads.  [default: the agent's]")
 @click.option("--failure", type=float, default=0.05, show_default=True, help="Failure probability of E.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def budget(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet import privatizers
+from discreet import agents, privatizers
+from discreet.agents.base import default_update
 from discreet.agents.schedule import Schedule
 from discreet.errors import InvalidInput, check_integer
 from discreet.privacy import Central, Local, Shuffle
@@ -57,15 +58,20 @@ class BudgetReport:
         spec: Spec,
         privacy: TrustModel,
         *,
+        agent: str,
         episodes: int,
-        update_every: int | str,
+        update_every: int | str | None,
         stationary: bool,
         failure: float,
     ) -> BudgetReport:
         """Builds the privatizers that are compared."""
         if not isinstance(privacy, Central | Local | Shuffle):
             raise InvalidInput("there is no budget without privacy: the trust model must be central, local or shuffle")
+        if not agents.is_private(agent):
+            raise InvalidInput(f"there is no budget without privacy: {agent} offers none")
         check_integer("episodes", episodes)
+        if update_every is None:
+            update_every = default_update(privacy, episodes)
         batches = np.diff(Schedule(update_every).ends(0, episodes), prepend=0).tolist()
         if not batches:
             raise InvalidInput(f"{episodes} episodes never fill a batch of update_every={update_every}")

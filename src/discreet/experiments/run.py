@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ class Run:
         env: The environment as it was asked for.
         mdp: The environment.
         agent: Name of the agent.
-        options: What else `discreet.agents.make` gets.
+        options: What else `discreet.agents.make` gets, ``privacy`` among it.
         episodes: People a run.
         runs: Number of runs; run i uses the seed ``(seed, i)`` for the agent and for the people.
         seed: The seed.
@@ -111,10 +112,15 @@ class Run:
         tenth = max(1, self.episodes // 10)
         last = np.mean([result.gaps[-tenth:].mean() for result in self.results])
         counts = np.mean([result.suboptimal(self.alpha) for result in self.results], axis=0)
-        settings = ", ".join(f"{key.replace('_', ' ')}: {value}" for key, value in self.options.items())
+        settings = ", ".join(
+            f"{key.replace('_', ' ')}: {value}"
+            for key, value in self.options.items()
+            if key != "privacy" and value is not None
+        )
         rows = {
             "environment": f"{self.env}: {mdp.states} states, {mdp.actions} actions, horizon {mdp.horizon}",
             "agent": f"{self.agent} ({settings})",
+            "trust": _asked(self.options["privacy"]),
             "guarantee": str(self.guarantee),
             "episodes": f"{self.episodes:,} in each of {n} run{'s' if n > 1 else ''}, seed {self.seed}",
             "regret": f"{np.mean(finals):,.2f}"
@@ -129,7 +135,9 @@ class Run:
 
     def save(self, directory: Path) -> list[str]:
         """Writes ``run.json``, ``gaps.npz`` and, with matplotlib, ``regret.png``; returns lines that say so."""
-        document = {**self.to_dict(), "settings": self.options}
+        privacy = self.options["privacy"]
+        trust = {"trust": type(privacy).__name__, **dataclasses.asdict(privacy)}
+        document = {**self.to_dict(), "settings": {**self.options, "privacy": trust}}
         (directory / "run.json").write_text(json.dumps(document, indent=2) + "\n")
         np.savez_compressed(directory / "gaps.npz", gaps=np.array([result.gaps for result in self.results]))
         lines = [f"numbers: {directory / 'run.json'}, {directory / 'gaps.npz'}"]
@@ -144,3 +152,13 @@ class Run:
 def _std(values: list[float]) -> float:
     """Returns the sample standard deviation; 0 for a single value."""
     return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+
+
+def _asked(privacy: Any) -> str:
+    """Returns a trust model as it was asked for, without what is left to its defaults."""
+    given = {
+        field.name: getattr(privacy, field.name)
+        for field in dataclasses.fields(privacy)
+        if getattr(privacy, field.name) != field.default
+    }
+    return type(privacy).__name__.lower() + "".join(f", {key} {value}" for key, value in given.items())

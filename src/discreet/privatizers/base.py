@@ -118,6 +118,14 @@ class Privatizer(Protocol[R, B]):
         """Between the users and the server."""
 
     @property
+    def name(self) -> str:
+        """Of the sum."""
+
+    @property
+    def noise(self) -> str:
+        """Its distribution, or how it hides."""
+
+    @property
     def count(self) -> int:
         """Number of users collected."""
 

@@ -24,6 +24,7 @@ class NonPrivatePrivatizer(RawServer):
     """
 
     sum: ExactSum
+    name, noise = "exact", "none"
     error = 0.0
 
     def __init__(self, spec: Spec, *, capacity: int, stationary: bool, guarantee: Guarantee) -> None:
