@@ -129,6 +129,41 @@ def privq(n, m, r, *, K, beta, preset="theory", E=0.0, scale=1.0):
     return Q, V, policy
 
 
+def private_ucb(N, m, R, policy, *, K, beta, E1, E2, greedy=True, scale=1.0):
+    """Private-UCB-VI, or one step of Private-UCB-PO from ``policy`` (H, S, A). Returns Q, V, policy."""
+    H, S, A = N.shape
+    T = K * H
+    L = math.sqrt(2 * math.log(4 * S * A * T / beta))
+    L_p = math.sqrt(4 * S * math.log(6 * S * A * T / beta))
+    eta = math.sqrt(2 * math.log(A) / (H**2 * K))
+    Q, V = np.zeros((H, S, A)), np.zeros((H + 1, S))
+    after = np.zeros((H, S), dtype=int) if greedy else np.zeros((H, S, A))
+    for h in range(H, 0, -1):
+        for s in range(S):
+            for a in range(A):
+                n = max(N[h - 1, s, a] + E1, 1)
+                b_r = L / math.sqrt(n) + 3 * E1 / n
+                if greedy:
+                    b_p = H * L / math.sqrt(n) + H * (S * E2 + 2 * E1) / n
+                else:
+                    b_p = H * (L_p / math.sqrt(n) + (S * E2 + 2 * E1) / n)
+                r, P = R[h - 1, s, a] / n, m[h - 1, s, a] / n
+                Q[h - 1, s, a] = np.clip(r + dot(P, V[h]) + scale * (b_r + b_p), 0, H - h + 1)
+            if greedy:
+                V[h - 1, s] = Q[h - 1, s].max()
+                after[h - 1, s] = Q[h - 1, s].argmax()
+            else:
+                V[h - 1, s] = dot(Q[h - 1, s], policy[h - 1, s])
+                weights = policy[h - 1, s] * np.exp(eta * Q[h - 1, s])
+                after[h - 1, s] = weights / weights.sum()
+    return Q, V, after
+
+
+def printed_error(*, S, A, H, T, epsilon, beta):
+    """PUCB, Section 4: E_ε of the Laplace tree; T counts episodes."""
+    return (3 / epsilon) * H * math.log((2 * S * A * H + S**2 * A * H) / (beta / 4)) * math.log(T) ** (5 / 2)
+
+
 def run(plan, mdp, draws, *, stationary, update_every):
     """A whole run by the letter: returns the policies played (K, H, S), and the last Q and V."""
     H, S, A = mdp.horizon, mdp.states, mdp.actions

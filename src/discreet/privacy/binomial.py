@@ -143,8 +143,11 @@ def _compose(both: list[_Losses], pairs: int, spare: float) -> tuple[NDArray[np.
 
     deviation = math.sqrt(max(pairs * math.fsum(counter.variance for counter in both), 1e-16))
     interval = min(_INTERVAL, deviation / min(300 * pairs, 1e5))  # rounding adds up to one to each counter's loss
-    cells = [np.ceil(counter.values / interval) for counter in both]
-    rounded = [_Losses(interval * cell, c.masses, c.lost) for cell, c in zip(cells, both, strict=True)]
+    cells, rounded = [], []
+    for counter in both:
+        cell, place = np.unique(np.ceil(counter.values / interval), return_inverse=True)
+        cells.append(cell)
+        rounded.append(_Losses(interval * cell, np.bincount(place, counter.masses), counter.lost))
 
     def log_mgf(orders: NDArray[np.float64]) -> NDArray[np.float64]:
         return pairs * (rounded[0].log_mgf(orders) + rounded[1].log_mgf(orders))

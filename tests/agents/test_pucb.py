@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.agents._kernels import pucb as kernel
 from discreet.privatizers import PrivateCounts
 from tests import reference
-from tests.agents.test_ucbvi import planted
+from tests.agents.test_dp_ucbvi import planted
 from tests.conftest import random_mdp
 
 
@@ -28,21 +27,6 @@ def test_plan_equals_the_pseudo_code_on_planted_counts(rng, preset, size, states
         np.testing.assert_allclose(agent.Q, Q, rtol=0, atol=1e-12)
         np.testing.assert_allclose(agent.V, V, rtol=0, atol=1e-12)
         np.testing.assert_array_equal(agent.policy, policy)
-
-
-@pytest.mark.parametrize("E", [0.0, 1.0, 50.0])
-def test_kernel_equals_privq_with_noisy_counts(rng, E):
-    """Negative counts, counts below 2E, and the noise term ψ."""
-    mdp = random_mdp(rng, 4, 3, 5)
-    agent = dc.agents.make("ubev", mdp.spec, episodes=1000, preset="theory", seed=0)
-    parameters = agent.parameters(E)
-    n, m, r = planted(rng, mdp, 300)
-    n, m, r = (x + E * rng.uniform(-1, 1, size=x.shape) for x in (n, m, r))
-    kernel.plan(parameters, (n, m, r), (agent.Q, agent.V, agent._policy))
-    Q, V, policy = reference.privq(n, m, r, K=1000, beta=0.05, E=E)
-    np.testing.assert_allclose(agent.Q, Q, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(agent.V, V, rtol=0, atol=1e-12)
-    np.testing.assert_array_equal(agent.policy, policy)
 
 
 @pytest.mark.parametrize("stationary", [True, False])
