@@ -10,6 +10,7 @@ import pytest
 
 import discreet as dc
 from discreet import audit, privatizers
+from discreet.agents.pucb import PUCB
 from discreet.audit import SumTarget
 from discreet.audit.bound import lower_bound
 from discreet.audit.targets import named
@@ -21,6 +22,7 @@ from discreet.privatizers.encoders import RawEncoder, SampledEncoder
 from discreet.privatizers.layout import Layout
 from discreet.privatizers.shuffle import BitShuffler
 from discreet.sums import CENTRAL, PrivateSum, calibrated, factorise
+from tests.conftest import PRIVATE
 
 ONE = Sensitivity(1.0, 1.0)
 SHAPES = [(name, delta) for name in CENTRAL for delta in (0.0, 1e-3) if (name, delta) != ("factored", 0.0)]
@@ -396,6 +398,41 @@ def test_the_printed_message_leaks_and_single_bits_do_not():
     assert apart.claim.epsilon < 1.0
 
 
+# agents
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+@pytest.mark.parametrize("name", PRIVATE)
+def test_no_bound_exceeds_the_claim_of_an_agent(name, delta):
+    """Must show: S = A = H = 2, K = 8; all policies and the private counts."""
+    finding = audit.audit(audit.agent(name, dc.Central(3.0, delta)), runs=4000, seed=1)
+    assert not finding.violated
+    assert finding.lower_bound > 0.5  # and the attack is a good one
+
+
+def test_an_agent_with_too_little_noise_is_caught():
+    target = audit.agent("dp-ucbvi", dc.Central(1.0, 1e-3))
+    target.prototype.privatizer.sum.scale /= 4
+    caught(target, runs=400)
+
+
+def test_an_agent_that_plans_with_raw_counts_is_caught():
+    """Planted: the releases are fine, but the policies betray what they were planned from."""
+
+    class Raw(PUCB):
+        def plan(self, counts):
+            super().plan(counts)
+            visits = self.privatizer.layout.split(self.privatizer.sum._total)[0]
+            self._policy[0, 0] = int(visits[0, 1, 1] > 0)
+
+    honest = audit.agent("pucb", dc.Central(1.0))
+    spec = honest.prototype.spec
+    raw = Raw(spec, episodes=8, privacy=dc.Central(1.0), update_every=1, seed=0)
+    finding = caught(dataclasses.replace(honest, prototype=raw), runs=400)
+    assert finding.attack == "releases and policies"
+
+
 # by name
 
 
@@ -411,7 +448,7 @@ def test_targets_by_name():
         ({"name": "shuffle", "delta": 0.1, "silent": 4}, "silent=4"),
         ({"name": "local", "steps": 0}, "steps"),
         ({"name": "gaussian"}, "delta=0"),
-        ({"name": "tree", "sum": "tree"}, "--sum is for central, local, got target tree"),
+        ({"name": "tree", "sum": "tree"}, "--sum is for central, local, .*, got target tree"),
     ):
         with pytest.raises(ValueError, match=message):
             named(**{"epsilon": 1.0, **options})

@@ -1,5 +1,6 @@
 """Attacks on our own mechanisms: how much can be proven to leak, beside what is claimed."""
 
+from discreet.audit.agents import AgentTarget, agent
 from discreet.audit.bound import Finding, audit, lower_bound
 from discreet.audit.local import LocalTarget, local
 from discreet.audit.shuffle import PrintedTarget, ShuffleTarget, printed, shuffle
@@ -8,12 +9,14 @@ from discreet.audit.targets import TARGETS, Target, named
 
 __all__ = [
     "TARGETS",
+    "AgentTarget",
     "Finding",
     "LocalTarget",
     "PrintedTarget",
     "ShuffleTarget",
     "SumTarget",
     "Target",
+    "agent",
     "audit",
     "central",
     "local",

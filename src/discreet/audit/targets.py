@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from discreet import agents
+from discreet.audit.agents import agent
 from discreet.audit.local import local
 from discreet.audit.shuffle import printed, shuffle
 from discreet.audit.sums import central, single, stream
@@ -17,14 +19,16 @@ if TYPE_CHECKING:
 
 __all__ = ["TARGETS", "Target", "named"]
 
-#: What `discreet audit` knows: a number, a stream of counts, the privatizers of the trust models, a printed protocol.
-TARGETS: tuple[str, ...] = ("laplace", "gaussian", *CENTRAL, "central", "local", "shuffle", "algorithm-4")
+_AGENTS = tuple(name for name in agents.NAMES if agents.is_private(name))
+#: What `discreet audit` knows: a number, a stream of counts, the privatizers of the trust models, a printed protocol,
+#: and agents under central privacy.
+TARGETS: tuple[str, ...] = ("laplace", "gaussian", *CENTRAL, "central", "local", "shuffle", "algorithm-4", *_AGENTS)
 
 _TRUST = ("sum", "calibration", "release", "randomiser", "honest_fraction")
 #: Which options of `named` a target takes beside the budget; none for the others.
 _TAKES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(CENTRAL, ("reads",)),
-    "central": ("sum", "calibration", "release", "stationary", "steps", "reads"),
+    **dict.fromkeys(("central", *_AGENTS), ("sum", "calibration", "release", "stationary", "steps", "reads")),
     "local": ("sum", "calibration", "randomiser", "stationary", "steps"),
     "shuffle": ("calibration", "release", "honest_fraction", "silent", "stationary", "steps", "users"),
     "algorithm-4": ("steps", "users"),
@@ -71,6 +75,8 @@ def named(name: str, *, epsilon: float, delta: float = 0.0, **options: Any) -> T
         return local(Local(epsilon, delta, **trust), **options)
     if name == "shuffle":
         return shuffle(Shuffle(epsilon, delta, **trust), **options)
+    if name in _AGENTS:
+        return agent(name, Central(epsilon, delta, **trust), **options)
     budget = Budget(epsilon, delta)
     if name == "algorithm-4":
         return printed(budget, **options)

@@ -64,8 +64,8 @@ def budget(
 @click.option("--release", help="nmr or mr, for central and shuffle.  [default: auto]")
 @click.option("--randomiser", help="Of sum sampled, for local.  [default: auto]")
 @click.option("--stationary", is_flag=True, help="Pool the counts over the steps of an episode.")
-@click.option("--steps", type=int, help="Steps an episode, for privatizers.  [default: 1]")
-@click.option("--reads", type=int, help="Reads of a stream.  [default: 15; 2 for central]")
+@click.option("--steps", type=int, help="Steps an episode, for privatizers and agents.  [default: 1; agents 2]")
+@click.option("--reads", type=int, help="Reads of a stream.  [default: 15; central 2; agents 8]")
 @click.option("--users", type=int, help="Users in a batch, for shuffle and algorithm-4.  [default: 4 for shuffle]")
 @click.option("--honest-fraction", type=float, help="Assumed share of users that add noise.  [default: 1]")
 @click.option(
@@ -78,8 +78,8 @@ def audit(target: str, runs: int | None, seed: int | None, as_json: bool, **opti
     """Attack a mechanism, and print what is proven to leak beside what is claimed.
 
     TARGET is laplace or gaussian (a single number); tree, smooth-tree, factored or batch (a stream of counts); central,
-    local or shuffle (what a server sees of a tiny world); or algorithm-4 (the shuffle protocol as printed). Exits
-    with 1 if the claim is broken.
+    local or shuffle (what a server sees of a tiny world); algorithm-4 (the shuffle protocol as printed); or an agent
+    (all releases and policies of a run under central privacy). Exits with 1 if the claim is broken.
     """
     from discreet.audit import audit as attack
     from discreet.audit import named

@@ -1,0 +1,106 @@
+"""Agents under attack, end to end: all private counts and all policies of a run in which one person is one of two."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet import agents
+from discreet.audit.world import corners, tiny
+from discreet.privatizers import CentralPrivatizer
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from discreet.agents.base import TabularAgent
+    from discreet.mdp import Trajectory
+    from discreet.privacy import Central, Guarantee
+
+__all__ = ["AgentTarget", "agent"]
+
+_DIGITS = 9  # the last bits of a float betray its terms: fast noise is for simulation only
+
+
+@dataclass(frozen=True)
+class AgentTarget:
+    """A whole run under attack: person after person goes through the protocol, one of them is replaced.
+
+    The attacker sees every release and every policy, and knows everything but whose data it was. They compute the
+    exact likelihood ratio of the releases, and they learn the best linear combination of releases and policies.
+
+    Attributes:
+        name: What it is called.
+        claim: What is claimed.
+        prototype: An agent that nobody has met; every run begins as it is, with noise of its own.
+        people: The two neighbours. All other users are like the first.
+        position: Who is replaced, from 0.
+        runs: How many it takes to attack it well.
+    """
+
+    name: str
+    claim: Guarantee
+    prototype: TabularAgent
+    people: tuple[Trajectory, Trajectory]
+    position: int = 0
+    runs: int = 4000
+
+    def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
+        """Runs the agent ``runs`` times."""
+        private, fresh = self._privatizer, self.prototype.snapshot()
+        vectors = [self._vector(person) for person in self.people]
+        solve, scale = np.linalg.inv(private.sum.factorisation.matrix()), private.sum.scale
+        laplace = private.noise == "laplace"
+        seen, ratios = [], np.empty(runs)
+        for i in range(runs):
+            self.prototype.restore(copy.deepcopy(fresh))
+            private.sum._rng = rng
+            releases, policies = self._run(world, rng)
+            logs = []
+            for vector in vectors:
+                data = np.arange(1.0, len(releases) + 1)[:, None] * vectors[0]  # everybody is like the first
+                data[self.position :] += vector - vectors[0]  # but one
+                z = solve @ (releases - data) / scale  # the releases are prefix sums plus B z
+                logs.append(float((-np.abs(z) if laplace else -(z**2) / 2).sum()))
+            ratios[i] = round(logs[1] - logs[0], _DIGITS)
+            seen.append(np.concatenate([np.round(releases @ (vectors[1] - vectors[0]), _DIGITS), policies]))
+        self.prototype.restore(fresh)
+        return {"likelihood ratio": ratios, "releases and policies": np.array(seen)}
+
+    @property
+    def _privatizer(self) -> CentralPrivatizer:
+        private = self.prototype.privatizer
+        assert isinstance(private, CentralPrivatizer)
+        return private
+
+    def _vector(self, person: Trajectory) -> NDArray[np.float64]:
+        """Returns what a person adds to the sums."""
+        report, vector = self._privatizer.encoder.encode(person), np.zeros(self._privatizer.layout.size)
+        np.add.at(vector, report.indices, report.values)
+        return vector
+
+    def _run(self, world: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Returns all releases, (batches, size), and all policies, flat."""
+        agent, visits = self.prototype, self._privatizer.layout.visits
+        releases: list[NDArray[np.float64]] = []
+        policies: list[NDArray[Any]] = [agent.policy]
+        for t in range(agent.episodes):
+            person = self.people[world if t == self.position else 0]
+            agent.observe(agent.shuffler([agent.encoder.encode(person, rng)], rng))
+            released = agent.privatizer.counts()  # the same again: a release is made once
+            arrays = (released.visits, released.transitions, released.rewards)
+            releases.append(np.concatenate([array.ravel() for array in (arrays if visits else arrays[1:])]))
+            policies.append(agent.policy)
+        return np.array(releases), np.array(policies, dtype=np.float64).ravel()
+
+
+def agent(
+    name: str, privacy: Central, *, steps: int = 2, reads: int = 8, stationary: bool = False, position: int = 0
+) -> AgentTarget:
+    """Returns an agent in a world of two states and two actions, with a release after each of ``reads`` users."""
+    made = agents.make(
+        name, tiny(steps), episodes=reads, privacy=privacy, stationary=stationary, update_every=1, seed=0
+    )
+    return AgentTarget(name, made.guarantee, made, corners(steps), position)
