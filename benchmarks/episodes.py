@@ -8,17 +8,22 @@ One core: numba's kernels are single-threaded and NumPy's arrays here are far to
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import discreet as dc
+from discreet.noise import fast
 
-ROOT = Path(__file__).parent.parent
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PRIVATE = ("dp-ucbvi", "pucb", "private-ucb-vi", "private-ucb-po")
 
 
 def numpy_ucbvi(mdp: dc.TabularMDP, episodes: int, seed: int) -> float:
@@ -70,24 +75,59 @@ def started(*command: str, **environment: str) -> float:
     return time.perf_counter() - start
 
 
+def bare_fill(numbers: int) -> float:
+    """Returns how often a second one can draw so many Laplace samples, and do nothing else."""
+    rng, out = np.random.default_rng(0), np.empty((200, numbers))
+    best = 0.0
+    for _ in range(5):
+        start = time.perf_counter()
+        fast.fill(rng, "laplace", 1.0, out)
+        best = max(best, len(out) / (time.perf_counter() - start))
+    return best
+
+
+def peak(call: Callable[[], object]) -> tuple[object, float]:
+    """Returns what a call returns, and the process's peak memory in GiB after it."""
+    found = call()
+    return found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
 def main() -> None:
     """Prints everything."""
     mdp = dc.envs.riverswim(states=6, horizon=20)
     start = time.perf_counter()
-    for name in dc.agents.NAMES:
-        dc.simulate(dc.agents.make(name, mdp.spec, episodes=2, seed=0), mdp, seed=0)
+    for name in ("ucbvi", "ubev", *PRIVATE):
+        dc.simulate(dc.agents.make(name, mdp.spec, episodes=2, privacy=dc.NonPrivate(), seed=0), mdp, seed=0)
     print(f"compiling or loading kernels: {time.perf_counter() - start:.1f} s (not in the rates below)")
     plain = numpy_ucbvi(mdp, 300, seed=0)
     print(f"\nRiverSwim-6, H = 20, replanning every episode: episodes/s, and times plain NumPy ({plain:,.0f}/s)")
-    for name in dc.agents.NAMES:
+    for name in ("ucbvi", "ubev"):
         for preset in dc.agents.PRESETS:
             for stationary in (False, True):
                 got = rate(mdp, 50_000, name, preset=preset, stationary=stationary)
                 pooled = "pooled" if stationary else "per step"
                 print(f"  {name:6} {preset:10} {pooled:9} {got:12,.0f} {got / plain:8,.0f} ×")
+    counters = 20 * 6 * 2 * (1 + 6 + 1)
+    print(f"\nthe same, private: per step, {counters:,} counters, a release and a plan every episode")
+    fill = bare_fill(counters)
+    print(f"  filling {counters:,} Laplace draws and nothing else: {fill:,.0f}/s")
+    for name in PRIVATE:
+        for label, privacy in {
+            "tree, Laplace": dc.Central(1.0, sum="tree"),
+            "smooth-tree, Laplace": dc.Central(1.0, sum="smooth-tree"),
+            "factored, Gaussian": dc.Central(1.0, 1e-6, sum="factored"),
+        }.items():
+            got = rate(mdp, 20_000, name, privacy=privacy)
+            print(f"  {name:15} {label:21} {got:10,.0f} {got / fill:6.2f} of the bare fill")
     large = dc.envs.random(states=100, actions=5, horizon=10)
-    got = rate(large, 20_000, "ucbvi", update_every=100)
-    print(f"\nS = 100, A = 5, H = 10, update every 100 episodes: {got:,.0f} episodes/s")
+    print("\nS = 100, A = 5, H = 10, update every 100 episodes: episodes/s, and the process's peak memory so far")
+    for name, privacy in (
+        ("ucbvi", dc.NonPrivate()),
+        ("dp-ucbvi", dc.Central(1.0)),
+        ("dp-ucbvi", dc.Central(1.0, 1e-6)),
+    ):
+        got, gib = peak(lambda name=name, privacy=privacy: rate(large, 20_000, name, privacy=privacy, update_every=100))
+        print(f"  {name:10} {type(privacy).__name__:10} {got:10,.0f} {gib:8.2f} GiB")
 
     print("\nseconds of a whole process")
     command = [sys.executable, "-m", "discreet"]

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 from discreet.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
+    import os
+
     from discreet.agents.base import TabularAgent
     from discreet.mdp import Spec
     from discreet.noise import Seed
 
-__all__ = ["NAMES", "PRESETS", "is_private", "make", "summary"]
+__all__ = ["NAMES", "PRESETS", "is_private", "load", "make", "summary"]
 
 _AGENTS = {
     "ucbvi": ("discreet.agents.ucbvi", "UCBVI"),
@@ -74,6 +76,25 @@ def make(name: str, spec: Spec, *, episodes: int, seed: Seed = None, **options: 
 def is_private(name: str) -> bool:
     """Returns whether an agent takes a private trust model."""
     return _class(name).private
+
+
+def load(path: str | os.PathLike[str]) -> TabularAgent:
+    """Takes a saved agent out of its file: it goes on exactly, bit for bit, where ``agent.save(path)`` left it.
+
+    The file holds personal data and is used up: a second agent that went on from it would use the same noise twice.
+    If anything goes wrong before the agent is there, the file stays where it was.
+
+    Guarantee:
+        That of the agent that was saved: what was calibrated then is taken from the file, and the guarantee is
+        computed from it.
+
+    Raises:
+        InvalidInput: If there is no file (it may have been loaded), or if it is damaged or not a saved agent.
+        OSError: If it cannot be read or removed.
+    """
+    from discreet.agents import saved
+
+    return saved.load(path)
 
 
 def summary(name: str) -> str:

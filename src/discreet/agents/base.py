@@ -23,7 +23,9 @@ from discreet.privatizers import CentralPrivatizer, Collector, NonPrivatePrivati
 from discreet.privatizers.encoders import RawEncoder
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -94,6 +96,7 @@ class TabularAgent:
     mixed: ClassVar[bool] = False
     projects: ClassVar[bool] = False
     share: ClassVar[float] = 1.0
+    _saved: Path | None = None
 
     def __init__(
         self,
@@ -187,11 +190,13 @@ class TabularAgent:
     @property
     def encoder(self) -> Encoder[Any]:
         """What runs at the user."""
+        self._check_here()
         return self.privatizer.encoder
 
     @property
     def shuffler(self) -> Shuffler[Any, Any]:
         """What makes a batch of reports."""
+        self._check_here()
         return self.privatizer.shuffler
 
     @property
@@ -215,6 +220,7 @@ class TabularAgent:
 
     def observe(self, batch: Batch) -> None:
         """Adds a batch to the sums and plans anew; nothing changes if an error is raised."""
+        self._check_here()
         if not isinstance(batch, Batch):
             raise TypeError(f"expected a Batch, got {type(batch).__name__}")
         if self.count + batch.users > self.episodes:
@@ -254,6 +260,37 @@ class TabularAgent:
         released = self.privatizer.counts()
         return released.visits.size + released.transitions.size + released.rewards.size
 
+    @property
+    def saved(self) -> Path | None:
+        """Where this agent was saved to, and goes on from; None while it is here."""
+        return self._saved
+
+    def _check_here(self) -> None:
+        if self._saved is not None:
+            raise InvalidInput(
+                f"this agent was saved to {str(self._saved)!r} and goes on from there only: dc.agents.load it"
+            )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Moves this agent into a new file, from which `discreet.agents.load` takes it, to go on exactly.
+
+        The file is *personal data*: raw totals, reports in transit, and the noise that hides them. Treat it like the
+        raw data; only its owner can read it (mode 0600). It is used once: two agents that went on from one state
+        would hide different users behind the same noise, and the difference of their releases would be raw. So this
+        agent is retired (its policy and guarantee can still be read, but it meets nobody any more), loading consumes
+        the file, and no copy of the file may ever be loaded.
+
+        ``on_release`` is not saved.
+
+        Raises:
+            InvalidInput: If the path exists, if this agent was saved before, or if it has parts that `make` does
+                not build. The agent goes on.
+            OSError: If the file cannot be written. The agent goes on.
+        """
+        from discreet.agents import saved
+
+        saved.save(self, path)
+
     def snapshot(self) -> tuple[dict[str, Any], tuple[NDArray[Any], ...]]:
         """Returns copies of all that `play` changes: personal data and noise."""
         return self.privatizer.state(), tuple(array.copy() for array in self._planned)
@@ -281,6 +318,7 @@ class TabularAgent:
         from discreet.mdp import _kernels
         from discreet.privatizers._kernels import project as project_kernel
 
+        self._check_here()
         private = self.privatizer
         assert isinstance(private, NonPrivatePrivatizer | CentralPrivatizer)
         if self.count + len(draws) > self.episodes:
