@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet.agents import saved
+from discreet.agents import saved as files
 from discreet.agents.dp_ucbvi import DPUCBVI
 from discreet.errors import InvalidInput
 from discreet.noise import Role
@@ -66,7 +66,7 @@ def assert_same(one, two):
     for role in Role:
         if role in one.streams:
             assert one.streams[role].bit_generator.state == two.streams[role].bit_generator.state
-    assert saved.pack(one) == saved.pack(two)
+    assert files.pack(one) == files.pack(two)
 
 
 def names_in(directory):
@@ -285,7 +285,7 @@ def test_a_link_is_used_up_with_its_file(tmp_path):
 def test_a_load_that_was_killed_says_where_the_file_is(tmp_path):
     path = tmp_path / "agent"
     saved(path)
-    left = saved._beside(path, "loading")
+    left = files._beside(path, "loading")
     path.rename(left)
     with pytest.raises(InvalidInput) as caught:
         dc.agents.load(path)
@@ -304,7 +304,7 @@ def test_the_retired_agent_meets_nobody(tmp_path):
         batch = shuffler([encoder.encode(MDP.sample(policy, rng), rng) for _ in range(7)], rng)
         assert agent.saved is None
         agent.save(path)
-        before = saved.pack(agent)
+        before = files.pack(agent)
         assert agent.saved == path
         for call in (
             lambda agent=agent, batch=batch: agent.observe(batch),
@@ -318,7 +318,7 @@ def test_the_retired_agent_meets_nobody(tmp_path):
             with pytest.raises(InvalidInput, match="was saved to") as caught:
                 call()
             assert str(path) in str(caught.value)
-        assert saved.pack(agent) == before
+        assert files.pack(agent) == before
         assert (agent.count, agent.guarantee) == (7, guarantee)
         np.testing.assert_array_equal(agent.policy, policy)
         assert "7 of 40" in repr(agent)
@@ -330,7 +330,7 @@ def test_packing_changes_nothing():
     one, two = build(), build()
     play(one, 10)
     play(two, 10)
-    saved.pack(one)
+    files.pack(one)
     np.testing.assert_array_equal(play(one, 30), play(two, 30))
 
 
@@ -405,10 +405,10 @@ class Bomb:
 
 def _document(data, **changes):
     """The bytes of a saved file with a changed document: whole, and with a good checksum."""
-    with np.load(io.BytesIO(saved.unseal(io.BytesIO(data)))) as file:
+    with np.load(io.BytesIO(files.unseal(io.BytesIO(data)))) as file:
         arrays = dict(file)
     document = {**json.loads(arrays.pop("document").tobytes()), **changes}
-    return saved.seal(_npz(document=np.frombuffer(json.dumps(document).encode(), dtype=np.uint8), **arrays)), document
+    return files.seal(_npz(document=np.frombuffer(json.dumps(document).encode(), dtype=np.uint8), **arrays)), document
 
 
 def test_loading_runs_no_code_of_the_file(tmp_path):
@@ -416,10 +416,10 @@ def test_loading_runs_no_code_of_the_file(tmp_path):
     path, mark = tmp_path / "agent", tmp_path / "mark"
     data = saved(path)
     bomb = np.array([Bomb(mark)], dtype=object)
-    with np.load(io.BytesIO(saved.unseal(io.BytesIO(data)))) as file:
+    with np.load(io.BytesIO(files.unseal(io.BytesIO(data)))) as file:
         arrays = dict(file)
     for body in (_npz(document=bomb), _npz(**{**arrays, "array0": bomb}), pickle.dumps(Bomb(mark)), b""):
-        path.write_bytes(saved.seal(body))
+        path.write_bytes(files.seal(body))
         refused(path, "does not describe an agent")
         assert not mark.exists()
 
@@ -442,8 +442,8 @@ def test_a_whole_file_that_makes_no_sense_is_refused_and_kept(tmp_path, monkeypa
     path.write_bytes(_document(data, sums={**document["sums"], "rng": {"bit_generator": "seed"}})[0])
     refused(path, "unknown generator 'seed'")  # and not called
     with monkeypatch.context() as patch:
-        patch.setattr(saved, "_VERSION", 2)
-        path.write_bytes(saved.seal(saved.unseal(io.BytesIO(saved.seal(b"later")))))
+        patch.setattr(files, "_VERSION", 2)
+        path.write_bytes(files.seal(files.unseal(io.BytesIO(files.seal(b"later")))))
     refused(path, "its format is 2")
 
 
@@ -500,13 +500,13 @@ def test_a_saved_agent_replaces_no_file(tmp_path):
 
 
 def test_nor_one_that_appears_while_it_is_saved(tmp_path, monkeypatch):
-    path, write = tmp_path / "agent", saved._write
+    path, write = tmp_path / "agent", files._write
 
     def slow(draft, data):
         write(draft, data)
         path.write_text("precious")
 
-    monkeypatch.setattr(saved, "_write", slow)
+    monkeypatch.setattr(files, "_write", slow)
     agent = build()
     play(agent, 10)
     with pytest.raises(InvalidInput, match="exists"):
@@ -577,7 +577,7 @@ def test_whatever_interrupts_loading_the_file_stays(error, tmp_path, monkeypatch
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(saved, "unseal", fail)
+        patch.setattr(files, "unseal", fail)
         with pytest.raises(type(error)) as caught:
             dc.agents.load(path)
     if isinstance(error, OSError):
@@ -596,7 +596,7 @@ def test_a_refused_file_does_not_come_back_over_a_newer_one(tmp_path, monkeypatc
         raise InvalidInput("it is cut short")
 
     with monkeypatch.context() as patch:
-        patch.setattr(saved, "unseal", meanwhile)
+        patch.setattr(files, "unseal", meanwhile)
         with pytest.raises(InvalidInput, match=r"the file is now '.*\.loading'"):
             dc.agents.load(path)
     assert path.read_bytes() == data
