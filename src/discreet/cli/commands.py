@@ -65,9 +65,8 @@ def run(env: str, as_json: bool, quiet: bool, out: Path | None, **options: Any) 
     from discreet import agents
     from discreet.experiments.run import Run
 
-    name, parameters = parse.environment(env)
     options["privacy"] = parse.trust(options, "central" if agents.is_private(options["agent"]) else "none")
-    job = Run.make(env, name, parameters, **options)
+    job = Run.make(env, **options)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     try:

@@ -6,48 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from discreet.errors import InvalidInput
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from discreet.privacy import TrustModel
 
-__all__ = ["UPDATE_EVERY", "environment", "scalar", "trust", "trust_options"]
+__all__ = ["UPDATE_EVERY", "trust", "trust_options"]
 
 _TRUST = ("trust", "epsilon", "delta", "sum", "calibration", "release", "noise", "randomiser", "honest_fraction")
-
-
-def scalar(text: str) -> bool | int | float | str:
-    """Returns what a value on the command line stands for."""
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
-def environment(text: str) -> tuple[str, dict[str, Any]]:
-    """Splits ``name[:key=value,…]`` into the name and its parameters."""
-    name, colon, rest = text.partition(":")
-    parameters: dict[str, Any] = {}
-    for part in rest.split(",") if colon else []:
-        key, equals, value = part.partition("=")
-        if not (key and equals and value):
-            raise InvalidInput(f"an environment is written name:key=value,…, got {text!r}")
-        if key in parameters:
-            raise InvalidInput(f"{key} is given twice in {text!r}")
-        parameters[key] = scalar(value)
-    return name, parameters
 
 
 class _UpdateEvery(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     name = "integer|geometric"
 
     def convert(self, value: Any, _parameter: click.Parameter | None, _context: click.Context | None) -> int | str:
+        from discreet.envs.text import scalar
+
         read = scalar(value) if isinstance(value, str) else value
         return read if isinstance(read, (int, str)) else str(value)
 

@@ -49,8 +49,7 @@ def budget(
     else:
         if sizes != (None, None, None):
             raise InvalidInput(f"give either an environment ({env}) or --states, --actions and --horizon")
-        name, parameters = parse.environment(env)
-        spec, title = envs.make(name, **parameters).spec, env
+        spec, title = envs.read(env).spec, env
     report = BudgetReport.make(title, spec, parse.trust(options, "central"), **options)
     click.echo(json.dumps(report.to_dict()) if as_json else report.to_text())
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.envs.classic import chain, gridworld, hard, random, riverswim
 from discreet.envs.tables import cliffwalking, from_gymnasium, frozenlake, taxi
+from discreet.envs.text import environment
 from discreet.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ __all__ = [
     "make",
     "parameters",
     "random",
+    "read",
     "riverswim",
     "taxi",
 ]
@@ -59,6 +61,12 @@ def make(name: str, **parameters: Any) -> TabularMDP:
         return _MAKERS[name](**parameters)
     except TypeError as error:
         raise InvalidInput(f"{name}: {error}") from error
+
+
+def read(text: str) -> TabularMDP:
+    """Returns the environment that ``name[:key=value,…]`` stands for, as on the command line."""
+    name, given = environment(text)
+    return make(name, **given)
 
 
 def parameters(name: str) -> dict[str, Any]:

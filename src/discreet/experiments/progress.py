@@ -7,9 +7,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "Watch"]
 
 
 class Progress:
@@ -60,3 +61,17 @@ class Progress:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+class Watch:
+    """Calls somebody now and then with the number of steps done."""
+
+    def __init__(self, call: Callable[[int], None], *, every: float = 0.2) -> None:
+        self._call, self._every = call, every
+        self._next = time.monotonic() + every
+
+    def update(self, done: int) -> None:
+        """Says that ``done`` steps are done."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + self._every
+            self._call(done)

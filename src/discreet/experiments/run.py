@@ -54,8 +54,6 @@ class Run:
     def make(
         cls,
         env: str,
-        name: str,
-        parameters: dict[str, Any],
         *,
         agent: str,
         episodes: int,
@@ -72,7 +70,7 @@ class Run:
         for value in alpha:
             if not 0 <= value < np.inf:
                 raise InvalidInput(f"alpha must be a finite gap, got alpha={value}")
-        mdp = envs.make(name, **parameters)
+        mdp = envs.read(env)
         first = agents.make(agent, mdp.spec, episodes=episodes, seed=[seed, 0], **options)
         return cls(env, mdp, agent, options, episodes, runs, seed, alpha, first.guarantee)
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from discreet.agents.base import TabularAgent
 from discreet.errors import CapacityExceeded, InvalidInput, check_integer
-from discreet.experiments.progress import Progress
+from discreet.experiments.progress import Progress, Watch
 from discreet.mdp import TabularMDP
 from discreet.noise import Role, seed_sequence, stream
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -73,7 +73,7 @@ def simulate(
     seed: Seed = None,
     *,
     block: bool = True,
-    progress: bool = False,
+    progress: bool | Callable[[int, float], None] = False,
 ) -> Result:
     """Lets ``episodes`` people play, one episode each, and the agent learn from them.
 
@@ -86,7 +86,8 @@ def simulate(
         episodes: How many people; all that the agent has room for by default.
         seed: Of the people; the operating system's entropy by default, recorded in the result.
         block: Whether compiled blocks may replace the protocol where the numbers are the same.
-        progress: Whether to show progress on stderr, if that is a terminal.
+        progress: Whether to show progress on stderr, if that is a terminal; or what to call now and then with the
+            number of episodes done and the regret so far.
 
     Returns:
         Regret and gaps against the exact optimum.
@@ -110,8 +111,13 @@ def simulate(
     people = stream(sequence, Role.PEOPLE)
     people.bit_generator.advance(played * mdp.draws_per_person)  # type: ignore[attr-defined]
     simulation = _Simulation(agent, mdp, people, sequence, np.empty(n))
-    with Progress(f"{getattr(agent, 'name', 'agent')} on {mdp.name or 'the environment'}", n, show=progress) as bar:
-        simulation.run(block, bar)
+    if callable(progress):
+        watched = progress
+        simulation.run(block, Watch(lambda done: watched(done, float(simulation.gaps[:done].sum()))))
+    else:
+        title = f"{getattr(agent, 'name', 'agent')} on {mdp.name or 'the environment'}"
+        with Progress(title, n, show=progress) as bar:
+            simulation.run(block, bar)
     agent_sequence = getattr(agent, "seed", None)
     return Result(
         simulation.gaps,
@@ -149,7 +155,7 @@ class _Simulation:
         self._policy: NDArray[Any] | None = None
         self._gap = 0.0
 
-    def run(self, block: bool, bar: Progress) -> None:
+    def run(self, block: bool, bar: Progress | Watch) -> None:
         """Plays all people: whole batches in compiled code where possible, the rest by the protocol."""
         agent = self.agent
         while self.done < len(self.gaps):
@@ -169,7 +175,7 @@ class _Simulation:
                 self._play_one()
                 bar.update(self.done)
 
-    def _play_blocks(self, agent: TabularAgent, ends: NDArray[np.int64], bar: Progress) -> None:
+    def _play_blocks(self, agent: TabularAgent, ends: NDArray[np.int64], bar: Progress | Watch) -> None:
         """Plays the batches that end at ``ends``; a compiled call may stop within one.
 
         Whatever interrupts it, the agent is left at the end of a batch.
