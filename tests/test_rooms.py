@@ -23,6 +23,7 @@ ROOMS = [
     "audit",
     "testing",
     "experiments",
+    "results",
     "cli",
 ]
 HEAVY = ("numba", "gymnasium", "dp_accounting", "matplotlib", "scipy", "rich")

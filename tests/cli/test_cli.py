@@ -256,9 +256,8 @@ def test_list_names_everything(discreet_):
         *discreet.envs.NAMES,
         *discreet.agents.NAMES,
         *discreet.agents.PRESETS,
-        "NonPrivate",
-        "Central",
-        *discreet.sums.CENTRAL,
+        *discreet.privacy.TRUST_MODELS,
+        *(name for trust in ("Central", "Local", "Shuffle") for name in getattr(discreet, trust).sums),
     ):
         assert f" {name}" in out
 

@@ -58,9 +58,7 @@ def exact_epsilon(trials, p, changes, delta):
     return high
 
 
-@pytest.mark.parametrize(
-    ("trials", "p", "shift", "pairs"), [(60, 0.5, 1, 1), (200, 0.3, 1, 2), (400, 0.5, 2, 1), (300, 0.1, 1, 1)]
-)
+@pytest.mark.parametrize(("trials", "p", "shift", "pairs"), [(60, 0.5, 1, 1), (400, 0.5, 2, 1), (300, 0.1, 1, 1)])
 def test_the_account_agrees_with_exact_convolutions(trials, p, shift, pairs):
     """Must show: within 1 %, and never below."""
     for delta in (1e-3, 1e-5):
@@ -68,26 +66,6 @@ def test_the_account_agrees_with_exact_convolutions(trials, p, shift, pairs):
         truth = max(exact_epsilon(trials, p, [sign * shift, -sign * shift] * pairs, delta) for sign in (1, -1))
         assert truth <= claimed + 1e-4 * pairs  # the listing rounds losses to 1e-4
         assert claimed <= truth * 1.01 + 1e-4
-
-
-@pytest.mark.parametrize("H", [2])
-def test_the_worst_pooled_neighbour_is_h_up_and_h_down(H):
-    """All splits of H over cells, up and down: none exceeds the account, and unit shifts understate it."""
-    trials, p, delta = 40 * H * H, 0.5, 1e-4
-    claimed = binomial.epsilon(BinomialEvent(trials, p, H, 1), delta)
-
-    def splits(n, largest):
-        if n == 0:
-            yield ()
-        for part in range(min(n, largest), 0, -1):
-            for rest in splits(n - part, part):
-                yield (part, *rest)
-
-    for up in splits(H, H):
-        for down in splits(H, H):
-            found = exact_epsilon(trials, p, [*up, *(-part for part in down)], delta)
-            assert found <= claimed + 1e-4 * 2 * H, (up, down)  # the listing rounds losses to 1e-4
-    assert binomial.epsilon(BinomialEvent(trials, p, 1, H), delta) < 0.9 * claimed
 
 
 @pytest.mark.slow

@@ -14,13 +14,14 @@ with the bonus of line 8, where max(E, 1) stands for the paper's E and the last 
         + 4√ι·√(Σ_{s'} P̃(s')·min{10⁶H³SAι²/N' + 10⁶H⁴S⁴A²E²ι⁴/N'² + 10⁶H⁶S⁴A²ι⁴/N'², H²}/N),   N' = Σ_a N_{h+1}(s',a).
 
 The preset ``practical`` keeps the form of an empirical Bernstein bound with constants that learn in thousands of
-episodes instead of billions; no theorem is claimed for it. It takes a fifth of the bound on the noise for E, about one
-standard deviation σ, and does without the memory of Q_{k−1}, which keeps the mistakes of noisy early reads:
+episodes instead of billions; no theorem is claimed for it. It takes a twentieth of the bound on the noise for E, about
+σ/4 for its standard deviation σ, and does without the memory of Q_{k−1}, which keeps the mistakes of noisy early reads:
 
-    b = ½√((Var_P̃(Ṽ) + r̃(1−r̃))·ι/N) + 0.06·(1 + span Ṽ_{h+1})·ι/N + c·(1 + √S·span Ṽ_{h+1}/2)·E/N,    Q ≤ H−h+1.
+    b = ½√((Var_P̃(Ṽ) + r̃(1−r̃))·ι/N) + 0.06·(1 + span Ṽ_{h+1})·ι/N + 0.4·(1 + √S·span Ṽ_{h+1}/2)·E/N,    Q ≤ H−h+1.
 
 r̃(1−r̃) is the largest variance of a reward in [0, 1] with mean r̃; σ√S·span/2 bounds the deviation of the noise in Σ M·Ṽ.
-Without noise this is UCBVI.
+E is small because the projection adds E/2 to every N, and what was never visited must not look known. Without noise
+this is UCBVI.
 
 References:
     Qiao and Wang (2023), Algorithm 1, eq. (1), Assumption 3.1 and Section 5.1.1; Azar, Osband and Munos (2017).
@@ -61,7 +62,7 @@ class DPUCBVI(TabularAgent):
 
     def error_bound(self, error: float) -> float:
         """Returns Assumption 3.1's E, of which the projection allows a quarter."""
-        return 4 * error if self.preset == "theory" else 0.2 * error
+        return 4 * error if self.preset == "theory" else 0.05 * error
 
     def parameters(self, E: float) -> NDArray[np.float64]:
         """Returns the constants of the bonus, in the kernel's order."""
@@ -85,13 +86,10 @@ class DPUCBVI(TabularAgent):
             c[k.VARIANCE] = 0.5
             c[k.REWARD_VARIANCE] = 1
             c[k.LOWER] = c[k.SPAN] = 0.06
-            c[k.NOISE] = NOISE * E
-            c[k.NOISE_SPAN] = NOISE * E * math.sqrt(S) / 2
+            c[k.NOISE] = 0.4 * E
+            c[k.NOISE_SPAN] = 0.4 * E * math.sqrt(S) / 2
             c[k.CAP] = 1
             c[k.MEMORY] = E == 0  # without noise a lower Q is a better one
         bonus = [k.VARIANCE, k.REWARD, k.LOWER, k.SPAN, k.CORRECTION, k.NOISE, k.NOISE_SPAN]
         c[bonus] *= self.bonus_scale
         return c
-
-
-NOISE = 0.3

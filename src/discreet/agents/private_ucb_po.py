@@ -8,8 +8,9 @@ Notation as in `discreet.agents.private_ucb_vi`. After every batch the current p
 
 from the uniform policy on, with η = √(2 ln A/(H²K)).
 
-The preset ``practical`` scales the bonus as `discreet.agents.private_ucb_vi` does and counts updates in η instead of
-episodes, which is the same if every episode is one: η = 5·√(2 ln A/(H²·updates)). No theorem is claimed for it.
+The preset ``practical`` scales the bonus as `discreet.agents.private_ucb_vi` does, with 0.01·(L + H·L_p)/√n̄ because L_p
+is larger, and counts updates in η instead of episodes, which is the same if every episode is one:
+η = 50·√(2 ln A/(H²·updates)). No theorem is claimed for it.
 
 References:
     Chowdhury and Zhou (2022), Differentially private regret minimization in episodic Markov decision processes.
@@ -38,6 +39,7 @@ class PrivateUCBPO(PrivateUCBVI):
 
     name = "private-ucb-po"
     mixed = True
+    rate_scale = 0.01
 
     @property
     def kernel(self) -> Any:
@@ -63,5 +65,5 @@ class PrivateUCBPO(PrivateUCBVI):
         updates = self.episodes if self.preset == "theory" else max(1, len(self.batches))
         c[k.ETA] = math.sqrt(2 * math.log(A) / (H**2 * updates))
         if self.preset == "practical":
-            c[k.ETA] *= 5
+            c[k.ETA] *= 50
         return c

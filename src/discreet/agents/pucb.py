@@ -13,8 +13,8 @@ bound on the noise at β'; for the Laplace tree the theory takes the printed bou
 
     E_ε = (3/ε)·H·ln((2SAH + S²AH)/β')·ln(T)^{5/2}.
 
-The preset ``practical`` takes a fifth of the bound for E, about one standard deviation of the noise, multiplies conf by
-0.04 and uses Q⁺ ≤ H−h+1; no theorem is claimed for it. Without noise this is UBEV.
+The preset ``practical`` takes a hundredth of the bound for E, because 1 + SH is a worst case, multiplies conf by 0.04
+and uses Q⁺ ≤ H−h+1; no theorem is claimed for it. Without noise this is UBEV.
 
 References:
     Vietri et al. (2020), Algorithms 2 and 3, Section 4, Lemma 15; Dann, Lattimore and Brunskill (2017).
@@ -56,7 +56,7 @@ class PUCB(TabularAgent):
     def error_bound(self, error: float) -> float:
         """Returns the bound on the error of the counts that the bonus uses."""
         if self.preset == "practical":
-            return 0.2 * error
+            return 0.01 * error
         if self.mechanism != ("tree", "laplace") or not isinstance(self.privacy, Central):
             return error
         S, A, H, T = self.spec.states, self.spec.actions, self.spec.horizon, self.episodes

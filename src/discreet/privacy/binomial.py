@@ -29,6 +29,7 @@ import json
 import math
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,13 +39,15 @@ from discreet.errors import InvalidInput
 from discreet.privacy import accounting
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 __all__ = ["BinomialEvent", "calibrate", "epsilon"]
 
 _INTERVAL = 1e-5  # of the grid of privacy losses, or less
 _SPARE = 1e-8  # share of δ that is given up with the tails of the noise, and again with the tails of the loss
-_SLACK = 1e-4  # share of δ that is left to floating point; the errors are of the order of 1e-8
+_SLACK = 1e-6  # share of δ that is left to floating point; its errors are of the order of 1e-9
 _FOLDED = 1e-12  # share of the tilted loss that may lie outside the window of the transform
 _LEAST = 1e-200  # the smallest δ at which anything is proven: probabilities stay normal numbers
 _VERSION = 2
@@ -81,7 +84,9 @@ class _Losses:
     def log_mgf(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         """Returns ln E[e^{θL}; L finite] for every θ."""
         tops = np.maximum(orders * self.values.min(), orders * self.values.max())
-        sums = [np.exp(order * self.values - top) @ self.masses for order, top in zip(orders, tops, strict=True)]
+        sums = [
+            (np.exp(order * self.values - top) * self.masses).sum() for order, top in zip(orders, tops, strict=True)
+        ]
         logs: NDArray[np.float64] = tops + np.log(sums)
         return logs
 
@@ -125,7 +130,7 @@ def epsilon(event: BinomialEvent, delta: float) -> float:
     values, masses = _compose(both, pairs, spare)
     # δ at ε is lost + Σ_{l>ε} P(l)·(1 − e^{ε−l}); both sums from above.
     upper = np.cumsum(masses[::-1])[::-1]
-    lower = np.cumsum((masses * np.exp(np.minimum(-values, 700)))[::-1])[::-1]
+    lower = np.cumsum((masses * np.exp(-values))[::-1])[::-1]
     beyond = np.append(upper[1:], 0) - np.exp(np.minimum(values, 700)) * np.append(lower[1:], 0)
     i = int(np.argmax(beyond <= left))  # ε lies at this loss or below it, and above the one before
     if upper[i] <= left:
@@ -134,7 +139,7 @@ def epsilon(event: BinomialEvent, delta: float) -> float:
 
 
 def _compose(both: list[_Losses], pairs: int, spare: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns a grid of losses and an upper bound of their probabilities, for ``pairs`` of each of ``both`` counters.
+    """Returns losses ≥ 0 on a grid and upper bounds of their probabilities, for ``pairs`` of each of ``both`` counters.
 
     Losses above the grid have a probability of at most ``spare`` (Chernoff). The convolution is circular: what lies
     outside the window is folded into it, which only adds to the probabilities there.
@@ -146,8 +151,9 @@ def _compose(both: list[_Losses], pairs: int, spare: float) -> tuple[NDArray[np.
     cells, rounded = [], []
     for counter in both:
         cell, place = np.unique(np.ceil(counter.values / interval), return_inverse=True)
-        cells.append(cell)
-        rounded.append(_Losses(interval * cell, np.bincount(place, counter.masses), counter.lost))
+        masses = np.asarray(np.bincount(place, counter.masses), dtype=np.float64)
+        cells.append(cell.astype(np.int64))
+        rounded.append(_Losses(interval * cell, masses, counter.lost))
 
     def log_mgf(orders: NDArray[np.float64]) -> NDArray[np.float64]:
         return pairs * (rounded[0].log_mgf(orders) + rounded[1].log_mgf(orders))
@@ -166,18 +172,19 @@ def _compose(both: list[_Losses], pairs: int, spare: float) -> tuple[NDArray[np.
     spectrum = np.ones(size // 2 + 1, dtype=complex)
     for cell, counter in zip(cells, rounded, strict=True):
         tilted = counter.masses * np.exp(theta * counter.values - counter.log_mgf(np.array([theta])))
-        spectrum *= fft.rfft(np.bincount(cell.astype(np.int64) % size, tilted, size)) ** pairs
-    law = np.maximum(np.roll(fft.irfft(spectrum, size), -(bottom % size)), 0)
-    values = interval * (bottom + np.arange(size, dtype=np.float64))
-    masses: NDArray[np.float64] = law * np.exp(np.minimum(total - theta * values, 700))
-    return values, masses
+        spectrum *= fft.rfft(np.bincount(cell % size, tilted, size)) ** pairs
+    cell = np.arange(max(bottom, 0), bottom + size)
+    law = np.maximum(fft.irfft(spectrum, size)[cell % size], 0)
+    values = np.multiply(interval, cell, dtype=np.float64)
+    return values, np.asarray(law * np.exp(np.minimum(total - theta * values, 700)), dtype=np.float64)
 
 
 def calibrate(honest: int, shift: int, pairs: int, eps: float, delta: float) -> tuple[int, float]:
     """Returns (m, p): noise bits a user and their probability, whose proven ε is within [0.99, 1] of ``eps``.
 
-    m is the smallest number that can meet the budget with p = ½; p is then solved for. Results are kept on disk; what
-    is found there is proven anew before it is used.
+    m is the smallest number that can meet the budget with p = ½; p is then solved for. (Noise of so few bits that less
+    would lose more than ``delta`` outright proves less than 0.99 of a large ``eps``: then as much as can be.) Results
+    are kept on disk; what is found there is proven anew before it is used.
 
     Args:
         honest: Users of a batch that add their noise.
@@ -191,6 +198,7 @@ def calibrate(honest: int, shift: int, pairs: int, eps: float, delta: float) -> 
     if honest < 1:
         raise InvalidInput(f"at least one user of a batch must add their noise, got {honest}")
 
+    @lru_cache
     def proven(m: int, p: float) -> float:
         return epsilon(BinomialEvent(honest * m, p, shift, pairs), delta)
 
@@ -203,28 +211,33 @@ def calibrate(honest: int, shift: int, pairs: int, eps: float, delta: float) -> 
     return found
 
 
-def _solve(honest: int, shift: int, pairs: int, eps: float, delta: float, proven: Any) -> tuple[int, float]:
+def _solve(
+    honest: int, shift: int, pairs: int, eps: float, delta: float, proven: Callable[[int, float], float]
+) -> tuple[int, float]:
     mu = accounting.gaussian_mu(eps, delta)
     variance = 2 * pairs * shift**2 / mu**2  # what Gaussian noise would need
     too_few, enough, m, tries = 0, 0, max(1, math.ceil(4 * variance / honest)), 0
+    best = math.inf  # ε of what is enough
     while not enough or enough - too_few > 1:
         got, tries = proven(m, 0.5), tries + 1
-        too_few, enough = (too_few, m) if got <= eps else (m, enough)
+        too_few, enough, best = (too_few, m, got) if got <= eps else (m, enough, best)
         m = max(math.ceil(m * min(got / eps, 4) ** 2), too_few + 1)  # ε falls about like one over the deviation
-        m = m if not enough else min(m, enough - 1) if tries < 8 else (too_few + enough) // 2
-    m = enough
-    low, high = 0.0, honest * m / 4  # variances that are too small, and enough
-    guess, found = min(variance * 1.003, high), 0.5
-    for _ in range(60):
+        if enough:
+            halve = math.isinf(got) or m == too_few + 1 or tries > 8
+            m = (too_few + enough) // 2 if halve else min(m, enough - 1)
+    m, low, high = enough, 0.0, honest * enough / 4  # variances that are too small, and enough
+    guess = high * (best / (0.996 * eps)) ** 2 if best > 0.9 * eps else variance * 1.003
+    guess, found = min(guess, high), 0.5
+    for tries in range(60):
         p = 0.5 * (1 - math.sqrt(max(0.0, 1 - 4 * guess / (honest * m))))
         got = proven(m, p) if p > 0 else math.inf
         if got <= eps:
             found = p
-        if 0.99 * eps <= got <= eps or high - low < 1e-9 * high:
+        if 0.99 * eps <= got <= eps or high - low < 1e-4 * high:
             break
         low, high = (guess, high) if got > eps else (low, min(high, guess))
         step = guess * (min(got, 100 * eps) / (0.996 * eps)) ** 2
-        guess = step if low < step < high else (low + high) / 2
+        guess = step if low < step < high and tries < 2 else (low + high) / 2
     return m, found
 
 

@@ -6,16 +6,18 @@ from discreet._jit import kernel
 from discreet.agents._kernels.types import PLAN, PLAN_MIXED
 
 # positions in the vector of parameters; `discreet.agents.private_ucb_vi.PrivateUCBVI.parameters` writes them
-ERROR, RATE, LINEAR, ETA = range(4)
+ERROR, RATE, LINEAR, UNSEEN, ETA = range(5)
 
 
 @kernel()
 def optimistic(parameters, counts, h, s, a, V):
-    """Returns Q_h(s,a) = clip(r̃ + P̃V_{h+1} + b_r + b_p, 0, H−h+1), h from 0."""
+    """Returns Q_h(s,a) = clip(r̃ + P̃V_{h+1} + b_r + b_p, 0, H−h+1); with UNSEEN it is H−h+1 where Ñ + E₁ < 1."""
     N, M, R = counts
     H, S = V.shape[0] - 1, V.shape[1]
     t = h if N.shape[0] > 1 else 0
     n = max(N[t, s, a] + parameters[ERROR], 1.0)  # n̄
+    if parameters[UNSEEN] and N[t, s, a] + parameters[ERROR] < 1.0:
+        return float(H - h)
     total = R[t, s, a]
     for s_ in range(S):
         total += M[t, s, a, s_] * V[h + 1, s_]
