@@ -41,7 +41,7 @@ def calibrations(tmp_path_factory):
 
 def make_agent(name, spec, *, trust="tree, laplace", **options):
     """Returns an agent; private ones get a trust model by name."""
-    if name in PRIVATE:
+    if name in (*PRIVATE, "auto"):
         options.setdefault("privacy", TRUST[trust])
     return dc.agents.make(name, spec, **options)
 

@@ -197,6 +197,22 @@ def test_agents_without_privacy_refuse_private_trust_models(trust, name):
         dc.agents.make(name, RIVERSWIM.spec, episodes=5, privacy=trust)
 
 
+def test_auto_is_the_best_of_what_there_is():
+    """It decides from the trust model and public sizes; what is given is kept."""
+    spec = RIVERSWIM.spec
+    for trust, name, update_every in (
+        (dc.NonPrivate(), "ucbvi", 1),
+        (dc.Central(1.0), "dp-ucbvi", 50),
+        (dc.Local(1.0), "dp-ucbvi", 50),
+        (dc.Shuffle(1.0, 1e-6), "dp-ucbvi", 50),
+    ):
+        agent = dc.agents.make("auto", spec, episodes=5000, privacy=trust, update_every=None)
+        assert (agent.name, agent.schedule.update_every) == (name, update_every)
+    assert dc.agents.make("auto", spec, episodes=5000, privacy=dc.Central(1.0), update_every=7).batch_size == 7
+    with pytest.raises(ValueError, match="needs a trust model"):
+        dc.agents.make("auto", spec, episodes=5000)
+
+
 def test_batches_under_shuffle_have_a_documented_default():
     sizes = {100: 1, 5_000: 50, 50_000: 500, 1_000_000: 500}
     for episodes, size in sizes.items():

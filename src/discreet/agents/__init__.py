@@ -6,7 +6,7 @@ import importlib
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import InvalidInput, UnknownName
+from discreet.errors import InvalidInput, UnknownName, check_integer
 
 if TYPE_CHECKING:
     import os
@@ -27,15 +27,15 @@ _AGENTS = {
 }
 
 #: Every name that `make` knows.
-NAMES: tuple[str, ...] = tuple(_AGENTS)
+NAMES: tuple[str, ...] = (*_AGENTS, "auto")
 #: What the bonuses are scaled for: the theorems, or use.
 PRESETS: tuple[str, ...] = ("theory", "practical")
 
 
 def _class(name: str) -> type[TabularAgent]:
-    if name not in _AGENTS:
+    if name not in NAMES:
         raise UnknownName("agent", name, NAMES)
-    module, attribute = _AGENTS[name]
+    module, attribute = _AGENTS["dp-ucbvi" if name == "auto" else name]
     found: type[TabularAgent] = getattr(importlib.import_module(module), attribute)
     return found
 
@@ -44,7 +44,7 @@ def make(name: str, spec: Spec, *, episodes: int, seed: Seed = None, **options: 
     """Returns a new agent.
 
     Args:
-        name: One of `NAMES`.
+        name: One of `NAMES`; ``"auto"`` is the best one for the trust model.
         spec: The environment's public facts, ``mdp.spec``.
         episodes: Number of users at most: a hard capacity, because noise is calibrated for it.
         seed: Of the agent and its privacy noise; the operating system's entropy by default.
@@ -61,9 +61,15 @@ def make(name: str, spec: Spec, *, episodes: int, seed: Seed = None, **options: 
     Guarantee:
         ``agent.guarantee``, computed for what was built. Preset and bonus scale never change it.
     """
+    from discreet.agents.auto import choose
     from discreet.mdp import Spec
+    from discreet.privacy import TrustModel
 
     kind = _class(name)
+    if name == "auto" and isinstance(options.get("privacy"), TrustModel):
+        name, defaults = choose(options["privacy"], check_integer("episodes", episodes))
+        kind, given = _class(name), {key: value for key, value in options.items() if value is not None}
+        options = {**defaults, **given}
     if not isinstance(spec, Spec):
         raise InvalidInput(f"spec must be a Spec such as mdp.spec, got {type(spec).__name__}")
     known = [key for key in inspect.signature(kind).parameters if key not in ("spec", "episodes", "seed")]
@@ -99,6 +105,8 @@ def load(path: str | os.PathLike[str]) -> TabularAgent:
 
 def summary(name: str) -> str:
     """Returns one line that says what an agent is."""
+    if name == "auto":
+        return "The best of these for the trust model and the budget, chosen from public numbers alone."
     return (_class(name).__doc__ or "").strip().split("\n", maxsplit=1)[0]
 
 
