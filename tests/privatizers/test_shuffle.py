@@ -28,46 +28,6 @@ def build(privacy, spec=SMALL, *, batch_size=50, batches=None, stationary=False,
     return ShufflePrivatizer(spec, privacy, batches=batches or [batch_size] * 4, stationary=stationary, **options)
 
 
-def exact_epsilon(trials, p, changes, delta):
-    """ε of the product of x + Bin(trials, p) over counters that change by ``changes``, by listing the loss's values."""
-    k = np.arange(trials + 1)
-    pmf = stats.binom.pmf(k, trials, p)
-    losses, masses = np.zeros(1), np.ones(1)
-    lost = 0.0
-    for change in changes:
-        with np.errstate(divide="ignore"):
-            other = np.where(
-                (k - change >= 0) & (k - change <= trials), np.log(stats.binom.pmf(k - change, trials, p)), -np.inf
-            )
-            loss = np.log(pmf) - other
-        keep = pmf > 1e-18
-        lost += pmf[keep & ~np.isfinite(loss)].sum() + pmf[~keep].sum()
-        keep &= np.isfinite(loss)
-        losses, masses = (
-            (losses[:, None] + loss[keep][None]).ravel(),
-            (masses[:, None] * pmf[keep][None]).ravel(),
-        )
-        cells, where = np.unique(np.round(losses, 4), return_inverse=True)
-        masses = np.bincount(where.ravel(), masses)
-        losses = cells
-    low, high = 0.0, 50.0
-    for _ in range(100):
-        middle = (low + high) / 2
-        got = lost + (masses * np.maximum(1 - np.exp(middle - losses), 0)).sum()
-        low, high = (middle, high) if got > delta else (low, middle)
-    return high
-
-
-@pytest.mark.parametrize(("trials", "p", "shift", "pairs"), [(60, 0.5, 1, 1), (400, 0.5, 2, 1), (300, 0.1, 1, 1)])
-def test_the_account_agrees_with_exact_convolutions(trials, p, shift, pairs):
-    """Must show: within 1 %, and never below."""
-    for delta in (1e-3, 1e-5):
-        claimed = binomial.epsilon(BinomialEvent(trials, p, shift, pairs), delta)
-        truth = max(exact_epsilon(trials, p, [sign * shift, -sign * shift] * pairs, delta) for sign in (1, -1))
-        assert truth <= claimed + 1e-4 * pairs  # the listing rounds losses to 1e-4
-        assert claimed <= truth * 1.01 + 1e-4
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [1, 50, 500, 3000, 8192, 20000])
 @pytest.mark.parametrize("stationary", [False, True])

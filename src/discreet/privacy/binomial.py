@@ -1,25 +1,26 @@
 """Binomial noise: what a sum of many users' noise bits hides, by numerical composition.
 
 A counter that carries x data bits and Bernoulli(p) noise bits of honest users shows x + Bin(N, p). Replacing a user
-moves ``pairs`` counters up by ``shift`` and as many others down by as much. The privacy loss of all of them together
-is the convolution of the losses of the single counters: its distribution is computed on a grid, every loss rounded
-up.
+moves ``pairs`` counters up by ``shift`` and as many others down by as much. The privacy loss of all of them
+together is the convolution of the losses of the single counters: its distribution is computed on a grid, every loss
+rounded up.
 
-*The worst neighbour.* A user whose H visits to pooled counters are spread over cells moves more counters by less. One
-counter moved by a + b loses at least as much, at every (ε, δ) and together with whatever else is released, as two
-counters moved by a and b. Binomial probabilities are log-concave, so the tests that are best between any two shifts
-are thresholds, and the best errors of two steps chain exactly: T(0, a+b)(α) = T(a, a+b)(1 − T(0, a)(α)), T being
-the trade-off function and T(a, a+b) = T(0, b). Two counters moved one after the other are such a chain too, with the
-same T(0, a) and T(0, b), and no chain has smaller errors. By induction one counter up by H and one down by H dominate
-every split of a family's change, and products of dominating pairs dominate (families are independent given the data).
+*The worst neighbour.* A user whose H visits to pooled counters are spread over cells moves more counters by less.
+One counter moved by a + b loses at least as much, at every (ε, δ) and together with whatever else is released, as
+two counters moved by a and b. Binomial probabilities are log-concave, so the tests that are best between any two
+shifts are thresholds, and the best errors of two steps chain exactly: T(0, a+b)(α) = T(a, a+b)(1 − T(0, a)(α)), T
+being the trade-off function and T(a, a+b) = T(0, b). Two counters moved one after the other are such a chain too,
+with the same T(0, a) and T(0, b), and no chain has smaller errors. By induction one counter up by H and one down by
+H dominate every split of a family's change, and products of dominating pairs dominate (families are independent
+given the data).
 
-*The numbers.* Exponentially tilted, the part of the loss that decides δ is the bulk of the distribution, so that the
-transform's rounding is relative to δ, however small it is. What is cut off or rounded away counts as lost.
+*The numbers.* Exponentially tilted, the part of the loss that decides δ is the bulk of the distribution, so that
+the transform's rounding is relative to δ, however small it is. What is cut off or rounded away counts as lost.
 
 References:
     Koskela, Jälkö and Honkela (2020) and dp-accounting's report on privacy-loss distributions; Dong, Roth and Su
-    (2022) on group privacy for chains of trade-off functions; SDP-PE (Bai et al. 2025), Appendix, Algorithm 4 for the
-    mechanism.
+    (2022) on group privacy for chains of trade-off functions; SDP-PE (Bai et al. 2025), Appendix, Algorithm 4 for
+    the mechanism.
 """
 
 from __future__ import annotations
@@ -114,7 +115,8 @@ def _counter(event: BinomialEvent, spare: float, *, up: bool) -> _Losses:
 def epsilon(event: BinomialEvent, delta: float) -> float:
     """Returns a proven ε of ``event`` at ``delta``; infinite if there is none.
 
-    Turning the neighbours round exchanges the counters that go up with those that go down, so one direction is both.
+    Turning the neighbours round exchanges the counters that go up with those that go down, so one direction is
+    both.
     """
     N, p, pairs = event.trials, event.probability, event.pairs
     if delta < _LEAST or event.shift > N or N < 1 or not 0 < p < 1:
@@ -139,7 +141,7 @@ def epsilon(event: BinomialEvent, delta: float) -> float:
 
 
 def _compose(both: list[_Losses], pairs: int, spare: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns losses ≥ 0 on a grid and upper bounds of their probabilities, for ``pairs`` of each of ``both`` counters.
+    """Returns losses ≥ 0 on a grid and bounds of their probabilities, for ``pairs`` of each counter of ``both``.
 
     Losses above the grid have a probability of at most ``spare`` (Chernoff). The convolution is circular: what lies
     outside the window is folded into it, which only adds to the probabilities there.
@@ -182,9 +184,9 @@ def _compose(both: list[_Losses], pairs: int, spare: float) -> tuple[NDArray[np.
 def calibrate(honest: int, shift: int, pairs: int, eps: float, delta: float) -> tuple[int, float]:
     """Returns (m, p): noise bits a user and their probability, whose proven ε is within [0.99, 1] of ``eps``.
 
-    m is the smallest number that can meet the budget with p = ½; p is then solved for. (Noise of so few bits that less
-    would lose more than ``delta`` outright proves less than 0.99 of a large ``eps``: then as much as can be.) Results
-    are kept on disk; what is found there is proven anew before it is used.
+    m is the smallest number that can meet the budget with p = ½; p is then solved for. (Noise of so few bits that
+    less would lose more than ``delta`` outright proves less than 0.99 of a large ``eps``: then as much as can be.)
+    Results are kept on disk; what is found there is proven anew before it is used.
 
     Args:
         honest: Users of a batch that add their noise.
