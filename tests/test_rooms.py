@@ -26,7 +26,7 @@ ROOMS = [
     "results",
     "cli",
 ]
-HEAVY = ("numba", "gymnasium", "dp_accounting", "matplotlib", "scipy", "rich")
+HEAVY = ("numba", "gymnasium", "dp_accounting", "matplotlib", "pyarrow", "scipy", "rich")
 
 
 def imports(path: Path) -> set[str]:

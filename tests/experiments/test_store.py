@@ -81,7 +81,8 @@ def finished(i: int = 0, *, keep: int = 1000, **options):
     private = asked["privacy"] is not None
     guarantee = dc.Guarantee("joint", 0.999, 0.0) if private else dc.Guarantee("none", np.inf, 0.0, noise="none")
     spent = {"wall_seconds": time.perf_counter(), "cpu_seconds": 0.5}
-    return summarise(asked, gaps, guarantee.to_dict(), keep=keep, **spent)
+    row, curve = summarise(asked, gaps, guarantee.to_dict(), keep=keep, **spent)
+    return dataclasses.replace(row, commit="c0ffee"), curve  # ours may change while tests run
 
 
 def filled(directory: Path, n: int = 3) -> Store:
