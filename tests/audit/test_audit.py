@@ -263,7 +263,7 @@ def unnoised_rewards(monkeypatch):
 
     def fill(rng, distribution, scale, out):
         real(rng, distribution, scale, out)
-        out[-4:] = 0.0
+        out[..., -4:] = 0.0
 
     monkeypatch.setattr(fast, "fill", fill)
 
@@ -273,7 +273,8 @@ def reused_noise(monkeypatch):
 
     def fill(rng, distribution, scale, out):
         real(rng, distribution, scale, out)
-        out[len(out) // 2 :] = out[: len(out) // 2]
+        half = out.shape[-1] // 2
+        out[..., half:] = out[..., :half]
 
     monkeypatch.setattr(fast, "fill", fill)
 

@@ -88,6 +88,7 @@ def run(env: str, as_json: bool, quiet: bool, out: Path | None, **options: Any) 
 def list_() -> None:
     """List environments, agents, presets, trust models and targets."""
     from discreet import agents, audit, envs
+    from discreet.experiments.reproduce import EXPERIMENTS
     from discreet.privacy import TRUST_MODELS
 
     click.echo("environments (name:key=value,…)")
@@ -106,6 +107,9 @@ def list_() -> None:
     for name, model in TRUST_MODELS.items():
         known = getattr(model, "sums", ())
         click.echo(f"  {name:16}{whom[name]}" + (f": {', '.join(known)}" if known else ""))
+    click.echo("experiments of discreet reproduce")
+    for found in EXPERIMENTS.values():
+        click.echo(f"  {found.name:16}{found.title}")
     click.echo("targets of discreet audit")
     click.echo(f"  {', '.join(audit.TARGETS)}")
 

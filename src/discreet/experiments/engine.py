@@ -14,20 +14,18 @@ import threading
 import time
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from discreet.errors import DiscreetError, MissingExtra
 from discreet.experiments.simulate import simulate
+from discreet.experiments.store import summarise
 from discreet.experiments.sweep import build
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
-    from numpy.typing import NDArray
+    from discreet.experiments.store import Curve, RunRow
 
 __all__ = ["ENGINES", "Outcome", "dask", "execute", "local"]
 
@@ -37,62 +35,52 @@ ENGINES = ("local", "dask")
 _POLL = 0.2  # seconds between two looks at the workers
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of a run.
 
     Attributes:
-        gaps: Of every episode; empty if it failed.
-        guarantee: What was proven for the agent, as JSON can hold it.
-        suboptimal: How many episodes have a gap above each α.
-        wall: Seconds.
-        cpu: Seconds of processor time.
+        run: What `discreet.experiments.store.Store.put` takes; None if it failed.
         error: What went wrong, in one line; None if nothing did.
     """
 
-    gaps: NDArray[np.float64]
-    guarantee: dict[str, Any]
-    suboptimal: dict[str, int]
-    wall: float
-    cpu: float
+    run: tuple[RunRow, Curve] | None
     error: str | None = None
 
 
-def execute(config: dict[str, Any], watch: Callable[[int, float], None] | None = None) -> Outcome:
-    """Does one run. ``watch`` is told now and then how many episodes are done, and the regret so far."""
+def execute(config: dict[str, Any], keep: int = 1000, watch: Callable[[int, float], None] | None = None) -> Outcome:
+    """Does one run, and thins its curve to ``keep`` episodes.
+
+    ``watch`` is told now and then how many episodes are done, and the regret so far.
+    """
     wall, cpu = time.perf_counter(), time.process_time()
     try:
         mdp, agent = build(config)
         result = simulate(agent, mdp, config["episodes"], seed=config["seed"], progress=watch or False)
     except (DiscreetError, MemoryError, ArithmeticError) as error:
-        return Outcome(np.zeros(0), {}, {}, 0.0, 0.0, f"{type(error).__name__}: {error}".split("\n", maxsplit=1)[0])
-    return Outcome(
-        result.gaps,
-        result.guarantee.to_dict(),
-        {str(alpha): int(result.suboptimal(alpha)) for alpha in config["alpha"]},
-        time.perf_counter() - wall,
-        time.process_time() - cpu,
-    )
+        return Outcome(None, f"{type(error).__name__}: {error}".split("\n", maxsplit=1)[0])
+    times = {"wall_seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
+    return Outcome(summarise(config, result.gaps, result.guarantee.to_dict(), keep=keep, **times))
 
 
 def local(
-    configs: Sequence[dict[str, Any]], workers: int, watch: Callable[[int, int, float], None]
-) -> Iterator[tuple[int, Outcome]]:
+    configs: Sequence[dict[str, Any]], keep: int, workers: int, watch: Callable[[int, int, float], None]
+) -> Generator[tuple[int, Outcome], None, None]:
     """Yields the number of each run and its outcome, as they finish.
 
     Args:
         configs: The runs.
+        keep: How many episodes of each curve are kept.
         workers: Processes; 1 is this one.
         watch: Told the number of a run in flight, its episodes done and its regret so far.
     """
     if workers == 1:
         for i, config in enumerate(configs):
-            yield i, execute(config, partial(watch, i))
+            yield i, execute(config, keep, partial(watch, i))
         return
     context = multiprocessing.get_context("spawn")
     news = context.SimpleQueue()
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(os.getpid(), news))
-    futures = {pool.submit(_work, i, config): i for i, config in enumerate(configs)}
+    futures = {pool.submit(_work, i, config, keep): i for i, config in enumerate(configs)}
     waiting = set(futures)
     try:
         while waiting:
@@ -127,16 +115,19 @@ def _begin(parent: int, news: Any) -> None:
     threading.Thread(target=watch_parent, daemon=True).start()
 
 
-def _work(i: int, config: dict[str, Any]) -> Outcome:
+def _work(i: int, config: dict[str, Any], keep: int) -> Outcome:
     """In a worker: does one run and says how far it is."""
-    return execute(config, lambda done, regret: _news.put((i, done, regret)))
+    return execute(config, keep, lambda done, regret: _news.put((i, done, regret)))
 
 
-def dask(configs: Sequence[dict[str, Any]], workers: int, address: str | None) -> Iterator[tuple[int, Outcome]]:
+def dask(
+    configs: Sequence[dict[str, Any]], keep: int, workers: int, address: str | None
+) -> Generator[tuple[int, Outcome], None, None]:
     """Yields the number of each run and its outcome, as they finish on a Dask cluster.
 
     Args:
         configs: The runs.
+        keep: How many episodes of each curve are kept.
         workers: Processes of a cluster on this machine, if there is no address.
         address: Of a scheduler that is running.
     """
@@ -154,7 +145,7 @@ def dask(configs: Sequence[dict[str, Any]], workers: int, address: str | None) -
         except (OSError, ValueError, TimeoutError) as error:
             raise OSError(f"no Dask scheduler answers at {address}: {type(error).__name__}") from None
     try:
-        futures = {client.submit(execute, config, pure=False): i for i, config in enumerate(configs)}
+        futures = {client.submit(execute, config, keep, pure=False): i for i, config in enumerate(configs)}
         for future in distributed.as_completed(list(futures)):
             yield futures[future], future.result()
     finally:

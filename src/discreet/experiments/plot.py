@@ -1,43 +1,392 @@
-"""Pictures of regret."""
+"""Pictures of regret: one curve a setting, labelled with what is proven for it, never with what was asked for.
+
+Colours are those of Okabe and Ito, distinguishable with any kind of colour vision; line styles and markers tell the
+curves apart in grey print too. The same runs give the same SVG, byte for byte.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+import io
+import json
+import math
+import os
+import re
+import textwrap
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from discreet.errors import MissingExtra
-
-try:
-    from matplotlib.figure import Figure
-except ImportError:
-    raise MissingExtra("matplotlib", "report") from None
+from discreet import envs
+from discreet.errors import DiscreetError, InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Sequence
 
-    from discreet.experiments.simulate import Result
+    from numpy.typing import NDArray
 
-__all__ = ["plot_regret"]
+    from discreet.experiments.store import Curve, RunRow
 
-# Okabe and Ito: distinguishable with any kind of colour vision
+__all__ = ["Group", "Runs", "chance", "draw_regret", "group", "label", "labels", "plot_regret", "promise", "write_file"]
+
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_MARKERS = ("o", "s", "^", "v", "D", "P", "X")
+# With 7 colours and markers, 28 curves differ even in grey; dots are left to acting at random.
+_STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (8, 1.5, 1.5, 1.5)), (0, (2.5, 1.2)))
+_MOST = 14  # settings in one figure
+_POINTS = 250  # of a curve: more than a picture can show
+_WIDTH = 4.8  # inches: text is about as large on a phone as on paper
+_WRAP = 52  # letters of a legend's line
+
+#: What a setting has if it does not say; only so that "sound" and nothing are not told apart.
+_DEFAULTS: dict[str, Any] = {
+    "sum": "auto",
+    "calibration": "sound",
+    "release": "auto",
+    "noise": "fast",
+    "randomiser": "auto",
+    "honest_fraction": 1,
+    "preset": "practical",
+    "stationary": False,
+    "failure": 0.05,
+    "bonus_scale": 1,
+}
+_TRUST = ("none", "central", "shuffle", "local")
 
 
-def plot_regret(curves: Mapping[str, Sequence[Result]], path: Path, *, title: str = "") -> None:
-    """Draws mean cumulative regret, with a band from the smallest to the largest run, one curve a label."""
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
+class Runs(Protocol):
+    """Finished runs, such as `discreet.results.Results`."""
+
+    @property
+    def runs(self) -> Sequence[RunRow]:
+        """What is known of each run."""
+
+    def curve(self, key: str) -> Curve:
+        """Returns the regret of a run."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs of one setting: they differ in their seeds alone.
+
+    Attributes:
+        label: What tells it from the other settings in its environment, and what is proven for it.
+        rows: The runs.
+    """
+
+    label: str
+    rows: tuple[RunRow, ...]
+
+    @property
+    def guarantee(self) -> dict[str, Any]:
+        """What is proven for the runs; the weakest, should several versions of this library have done them."""
+        return max((row.guarantee for row in self.rows), key=_epsilon)
+
+
+def group(rows: Iterable[RunRow]) -> dict[str, list[Group]]:
+    """Returns the settings of each environment: those without privacy first, then the less private the earlier."""
+    found: dict[str, dict[str, list[RunRow]]] = {}
+    for row in sorted(rows, key=_order):
+        names = row.labels
+        found.setdefault(names["env"], {}).setdefault(names["setting"], []).append(row)
+    result = {}
+    for env, settings in sorted(found.items()):
+        texts = labels([runs[0] for runs in settings.values()])
+        result[env] = [Group(texts[setting], tuple(runs)) for setting, runs in settings.items()]
+    return result
+
+
+def _order(row: RunRow) -> tuple[Any, ...]:
+    config, privacy = row.config, dict(row.config.get("privacy") or {})
+    asked = privacy.pop("epsilon", None)
+    trust = _TRUST.index(config["trust"]) if config["trust"] in _TRUST else len(_TRUST)
+    rest = json.dumps([privacy, config.get("options"), config["episodes"]], sort_keys=True)
+    seed, run = config["seed"]
+    private = row.guarantee["notion"] != "none"
+    return (private, config["agent"], trust, rest, -float(asked or 0), row.labels["setting"], seed, run)
+
+
+def label(row: RunRow, among: Iterable[RunRow]) -> str:
+    """Returns a short label of a run's setting: its agent, what differs among the settings, and what is proven.
+
+    Such as "dp-ucbvi, central, printed noise: ε = 2.05 (asked 1)", or "ucbvi: no privacy".
+    """
+    return labels([*among, row])[row.labels["setting"]]
+
+
+def labels(rows: Iterable[RunRow]) -> dict[str, str]:
+    """Returns the label of every setting, by ``labels["setting"]``; no two are the same."""
+    settings = {row.labels["setting"]: row for row in rows}
+    facets = {setting: _facets(row) for setting, row in settings.items()}
+    keys = dict.fromkeys(key for facet in facets.values() for key in facet)
+    private = [setting for setting, row in settings.items() if row.guarantee["notion"] != "none"]
+    varied = []
+    for key in keys:
+        seen = private if key in ("trust", *_DEFAULTS) and key not in _OPTIONS else settings
+        if len({json.dumps(facets[setting].get(key)) for setting in seen}) > 1:
+            varied.append(key)
+    texts = {}
+    for setting, row in settings.items():
+        facet = facets[setting]
+        words = [_words(key, facet[key]) for key in varied if key in facet and key not in ("agent", "delta")]
+        promised = promise(row.guarantee, (row.config.get("privacy") or {}).get("epsilon"), delta="delta" in varied)
+        texts[setting] = f"{', '.join(filter(None, [facet['agent'], *words]))}: {promised}"
+    twice = {text for text in texts.values() if list(texts.values()).count(text) > 1}
+    return {setting: f"{text} [{setting[:6]}]" if text in twice else text for setting, text in texts.items()}
+
+
+_OPTIONS = ("preset", "stationary", "failure", "bonus_scale")
+
+
+def _facets(row: RunRow) -> dict[str, Any]:
+    """Returns what a setting may differ in, in the order in which a label says it."""
+    config, private = row.config, row.guarantee["notion"] != "none"
+    asked = {**_DEFAULTS, **(config.get("privacy") or {}), **(config.get("options") or {})}
+    asked.pop("epsilon", None)
+    if not private:
+        asked = {key: value for key, value in asked.items() if key in _OPTIONS or key not in (*_DEFAULTS, "delta")}
+    trust = {"trust": config["trust"]} if private else {}
+    first = {"agent": config["agent"], "env": row.labels["env"], **trust}
+    facets = {**first, **asked, "episodes": config["episodes"]}
+    if private:
+        facets["delta"] = row.guarantee["delta"]  # the proven one
+    return {key: int(v) if isinstance(v, float) and v.is_integer() else v for key, v in facets.items()}
+
+
+def _words(key: str, value: Any) -> str:
+    """Returns a part of a label."""
+    if key in ("env", "trust"):
+        return str(value)
+    if key == "calibration":
+        return "printed noise" if value == "paper" else f"{value} noise"
+    if key == "stationary":
+        return "pooled" if value else "by step"
+    if key == "episodes":
+        return f"{value:,} episodes"
+    if key in ("sum", "preset", "release", "noise", "randomiser"):
+        return f"{value} {key}"
+    if key == "honest_fraction":
+        return f"{value:.3g} honest"
+    return f"{key.replace('_', ' ')} {value if isinstance(value, str) else json.dumps(value)}"
+
+
+def promise(guarantee: dict[str, Any], asked: float | None = None, *, delta: bool = True, digits: int = 3) -> str:
+    """Returns what is proven, in a few symbols; numbers are rounded up, so that nothing smaller is claimed."""
+    if guarantee["notion"] == "none":
+        return "no privacy"
+    proven = rounded_up(guarantee["epsilon"], digits)
+    text = f"ε = {proven}"
+    if delta and guarantee["delta"]:
+        text += f", δ = {rounded_up(guarantee['delta'], digits)}"
+    if asked is not None and proven != rounded_up(asked, digits):
+        text += f" (asked {asked:g})"
+    return text + (", rewards only" if guarantee["protects"] == "rewards" else "")
+
+
+def rounded_up(value: float | None, digits: int = 3) -> str:
+    """Returns the next number with so many digits, but for what floating point adds; None is infinite."""
+    if value is None or math.isinf(value):
+        return "∞"
+    exact = Decimal(value) * (1 - Decimal("1e-9"))
+    return f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(exact)):g}"
+
+
+def _epsilon(guarantee: dict[str, Any]) -> float:
+    return math.inf if guarantee["epsilon"] is None else float(guarantee["epsilon"])
+
+
+def chance(env: str) -> float | None:
+    """Returns the gap of acting at random; None if the environment is not known here."""
+    try:
+        mdp = envs.read(env)
+    except DiscreetError:
+        return None
+    uniform = np.full((mdp.horizon, mdp.states, mdp.actions), 1 / mdp.actions)
+    return float(mdp.optimal_value - mdp.evaluate(uniform))
+
+
+def draw_regret(results: Runs, directory: Path) -> dict[str, Path]:
+    """Draws the regret of all runs, one environment a figure, with linear and with logarithmic axes.
+
+    Returns:
+        The SVG files by caption; beside each is a PNG of the same name.
+    """
+    found = group(results.runs)
+    written: dict[str, Path] = {}
+    for env, settings in found.items():
+        gap = chance(env)
+        parts = [settings[i : i + _MOST] for i in range(0, len(settings), _MOST)]
+        for i, part in enumerate(parts):
+            name = "regret" + (f"-{_slug(env)}" if len(found) > 1 else "") + (f"-{i + 1}" if len(parts) > 1 else "")
+            title = env + (f" ({i + 1} of {len(parts)})" if len(parts) > 1 else "")
+            curves = [(each.label, [results.curve(row.key) for row in each.rows]) for each in part]
+            note = "simulation only" if any(each.guarantee["noise"] == "fast" for each in part) else ""
+            for log in (False, True):
+                path = directory / f"{name}{'-log' if log else ''}.svg"
+                plot_regret(curves, path, title=title, note=note, log=log, gap=gap)
+                written[_caption(title, part, log=log, gap=gap)] = path
+    return written
+
+
+def _caption(title: str, part: Sequence[Group], *, log: bool, gap: float | None) -> str:
+    guarantees = [each.guarantee for each in part if each.guarantee["notion"] != "none"]
+    counts = sorted({len(each.rows) for each in part})
+    runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    text = f"{title}: cumulative regret{', both axes logarithmic' if log else ''}. "
+    text += f"Mean of {runs} runs; the band is ± one standard error. " if counts[-1] > 1 else "One run each. "
+    if gap is not None:
+        text += "Dotted: acting at random. "
+    if guarantees:
+        text += "ε is the one that is proven for the noise that was added, rounded up. "
+        deltas = {guarantee["delta"] for guarantee in guarantees}
+        if len(deltas) == 1:
+            text += f"δ = {rounded_up(max(deltas))}. "
+    if any(guarantee["noise"] == "fast" for guarantee in guarantees):
+        text += "The noise is for simulation only."
+    return text.strip()
+
+
+def _slug(text: str) -> str:
+    """Returns a text as part of a file's name."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")[:80] or "env"
+
+
+def plot_regret(
+    curves: Sequence[tuple[str, Sequence[Curve]]],
+    path: Path,
+    *,
+    title: str = "",
+    note: str = "",
+    log: bool = False,
+    gap: float | None = None,
+) -> list[Path]:
+    """Draws mean cumulative regret, with a band of one standard error to both sides, as PNG and as SVG.
+
+    Args:
+        curves: Of each setting its label and the curves of its runs.
+        path: Of either file; the other one is beside it.
+        title: Above the picture.
+        note: What else to say above the legend.
+        log: Whether both axes are logarithmic.
+        gap: Of acting at random, drawn as a dotted line.
+
+    Raises:
+        MissingExtra: If there is no matplotlib.
+    """
+    if not curves or not all(runs for _, runs in curves):
+        raise InvalidInput("there is no curve to draw")
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("matplotlib", "report") from None
+    look = {
+        "font.size": 9,
+        "text.parse_math": False,  # labels come from outside: $ is a dollar
+        "svg.hashsalt": "discreet",
+        "svg.fonttype": "none",  # text stays text
+        "axes.unicode_minus": True,
+    }
+    written = []
+    with mpl.rc_context(look):
+        entries = ["\n".join(textwrap.wrap(_printable(text), _WRAP)) or " " for text, _ in curves]
+        lines = sum(entry.count("\n") + 1 for entry in entries) + 3
+        figure = Figure(figsize=(_WIDTH, 3.0 + 0.17 * lines), layout="constrained")
+        _draw(figure, entries, [runs for _, runs in curves], title, note, log, gap)
+        for format_, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+            data = io.BytesIO()
+            figure.savefig(data, format=format_, dpi=200, metadata=metadata)
+            written.append(path.with_name(f"{path.name.removesuffix('.svg').removesuffix('.png')}.{format_}"))
+            write_file(written[-1], data.getvalue())
+    return written
+
+
+def _draw(
+    figure: Any,
+    entries: list[str],
+    curves: list[Sequence[Curve]],
+    title: str,
+    note: str,
+    log: bool,
+    gap: float | None,
+) -> None:
     axes = figure.subplots()
-    for colour, (label, results) in zip(_COLOURS, curves.items(), strict=False):
-        regret = np.array([result.regret for result in results])
-        kept = np.unique(np.linspace(0, regret.shape[1] - 1, 1000).astype(int))  # more than a picture can show
-        x = kept + 1
-        axes.plot(x, regret.mean(axis=0)[kept], color=colour, label=label)
-        if len(results) > 1:
-            axes.fill_between(x, regret.min(axis=0)[kept], regret.max(axis=0)[kept], color=colour, alpha=0.2, lw=0)
-    axes.set(xlabel="episode", ylabel="cumulative regret", title=title, ylim=(0, None), xlim=(0, None))
-    axes.grid(alpha=0.3)
+    handles, top, last = [], 0.0, 1
+    for i, runs in enumerate(curves):
+        episodes, mean, error = _mean(runs, log=log)
+        colour = _COLOURS[i % len(_COLOURS)]
+        look = {"color": colour, "linestyle": _STYLES[i % len(_STYLES)], "linewidth": 1.5}
+        offset = 0.03 + 0.16 * (i * 0.382 % 1)  # markers of neighbours do not lie on one another
+        marks = {"marker": _MARKERS[i % len(_MARKERS)], "markersize": 4, "markevery": (offset, 0.2)}
+        handles += axes.plot(episodes, mean, zorder=3 + i / 100, **look, **marks)
+        if len(runs) > 1:
+            axes.fill_between(episodes, mean - error, mean + error, color=colour, alpha=0.2, lw=0)
+        top, last = max(top, float((mean + error).max())), max(last, int(episodes[-1]))
+    if gap is not None:
+        x = np.array([1, last])
+        handles += axes.plot(x, gap * x, color="#555555", linestyle=(0, (1, 1.6)), linewidth=1.5, zorder=2.5)
+        entries = [*entries, "acting at random"]
+    axes.set(xlabel="episode", ylabel="cumulative regret")
+    axes.set_title(_printable(title), fontsize=9, loc="left", wrap=True)
+    axes.grid(alpha=0.3, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="lower right")
-    figure.savefig(path, dpi=150)
+    if log:
+        axes.set(xscale="log", yscale="log", xlim=(1, last))
+    else:
+        most = max(top, min(gap * last if gap else 0.0, 1.5 * top)) or 1.0  # what does not learn must not hide the rest
+        axes.set(xlim=(0, last), ylim=(0, 1.03 * most))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(_number)
+        if log:
+            axis.set_minor_formatter("")
+    count = max(len(runs) for runs in curves)
+    band = f"mean of {count} runs, band ± standard error" if count > 1 else "one run"
+    heading = "\n".join(textwrap.wrap("; ".join(filter(None, [band, _printable(note)])), _WRAP + 8))
+    legend = figure.legend(
+        handles,
+        entries,
+        loc="outside lower left",
+        title=heading,
+        alignment="left",
+        frameon=False,
+        fontsize=9,
+        title_fontsize=8,
+        handlelength=3.2,
+    )
+    legend.get_title().set_color("#444444")
+
+
+def _mean(runs: Sequence[Curve], *, log: bool) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """Returns episodes that all runs kept, no more than a picture can show, the mean there and its standard error."""
+    common = functools.reduce(np.intersect1d, [run.episodes for run in runs])
+    if len(common) > _POINTS:
+        wanted = (np.geomspace if log else np.linspace)(common[0], common[-1], _POINTS)
+        common = np.unique(common[np.searchsorted(common, wanted * (1 - 1e-12)).clip(max=len(common) - 1)])
+    regret = np.array([run.regret[np.searchsorted(run.episodes, common)] for run in runs])
+    error = regret.std(axis=0, ddof=1) / math.sqrt(len(runs)) if len(runs) > 1 else np.zeros(len(common))
+    return common, regret.mean(axis=0), error
+
+
+def _number(value: float, _position: int | None = None) -> str:
+    """Returns the text of a tick."""
+    return f"{value:,.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.3g}"
+
+
+def _printable(text: str) -> str:
+    """Returns a text in one line that XML can hold."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Writes a file, whole or not at all; errors name it."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        draft.write_bytes(data)
+        draft.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from None  # not the draft's name
+    finally:
+        draft.unlink(missing_ok=True)

@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
-__all__ = ["Progress", "Watch"]
+__all__ = ["Board", "Progress", "Watch"]
 
 
 class Progress:
@@ -75,3 +75,63 @@ class Watch:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + self._every
             self._call(done)
+
+
+class Board:
+    """A line for every run in flight, and one for all, on stderr if that is a terminal.
+
+    Args:
+        titles: Of the runs.
+        show: Whether to show anything.
+    """
+
+    def __init__(self, titles: Sequence[str], *, show: bool) -> None:
+        self._titles = titles
+        self._show = show and sys.stderr.isatty()
+        self._bar: Any = None
+        self._lines: dict[int, Any] = {}
+        self._whole: Any = None
+
+    def __enter__(self) -> Board:
+        if self._show:
+            from rich import progress
+            from rich.console import Console
+
+            class Rate(progress.ProgressColumn):
+                def render(self, task: progress.Task) -> str:
+                    regret = task.fields.get("regret")
+                    rate = f"{task.speed:,.0f}/s" if task.speed else ""
+                    return rate if regret is None else f"{rate} regret {regret:,.0f}"
+
+            self._bar = progress.Progress(
+                progress.TextColumn("{task.description}"),
+                progress.BarColumn(bar_width=20),
+                progress.TaskProgressColumn(),
+                progress.TimeRemainingColumn(),
+                Rate(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._bar.start()
+            self._whole = self._bar.add_task("runs", total=len(self._titles))
+        return self
+
+    def update(self, i: int, done: int, total: int, regret: float) -> None:
+        """Says how far run ``i`` is."""
+        if self._bar is not None:
+            if i not in self._lines:
+                self._lines[i] = self._bar.add_task(self._titles[i], total=total)
+            self._bar.update(self._lines[i], completed=done, regret=regret)
+
+    def finish(self, i: int) -> None:
+        """Says that run ``i`` is over."""
+        if self._bar is not None:
+            if i in self._lines:
+                self._bar.remove_task(self._lines.pop(i))
+            self._bar.advance(self._whole)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()

@@ -12,7 +12,9 @@ import numpy as np
 
 from discreet import __version__, agents, envs
 from discreet.errors import InvalidInput, MissingExtra, check_integer
+from discreet.experiments.plot import plot_regret, promise
 from discreet.experiments.simulate import Result, simulate
+from discreet.experiments.store import thin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,19 +134,22 @@ class Run:
         return "\n".join(f"{key:12} {value}" for key, value in rows.items())
 
     def save(self, directory: Path) -> list[str]:
-        """Writes ``run.json``, ``gaps.npz`` and, with matplotlib, ``regret.png``; returns lines that say so."""
+        """Writes ``run.json``, ``gaps.npz`` and, with matplotlib, pictures; returns lines that say so."""
         privacy = self.options["privacy"]
         trust = {"trust": type(privacy).__name__, **dataclasses.asdict(privacy)}
         document = {**self.to_dict(), "settings": {**self.options, "privacy": trust}}
         (directory / "run.json").write_text(json.dumps(document, indent=2) + "\n")
         np.savez_compressed(directory / "gaps.npz", gaps=np.array([result.gaps for result in self.results]))
         lines = [f"numbers: {directory / 'run.json'}, {directory / 'gaps.npz'}"]
+        label = f"{self.agent}: {promise(self.guarantee.to_dict(), getattr(privacy, 'epsilon', None))}"
+        curves = [thin(result.regret, result.gaps) for result in self.results]
+        note = "simulation only" if self.guarantee.noise == "fast" else ""
+        picture = directory / "regret.png"
         try:
-            from discreet.experiments.plot import plot_regret
+            plot_regret([(label, curves)], picture, title=self.env, note=note)
         except MissingExtra as error:
             return [*lines, f"no picture: {error}"]
-        plot_regret({f"{self.agent} ({self.guarantee.label})": self.results}, directory / "regret.png", title=self.env)
-        return [*lines, f"picture: {directory / 'regret.png'}"]
+        return [*lines, f"picture: {picture}, {picture.with_suffix('.svg')}"]
 
 
 def _std(values: list[float]) -> float:

@@ -1,0 +1,128 @@
+"""Conducts a sweep: does the runs that are missing, and stores each as it finishes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from discreet.errors import InvalidInput, UnknownName, check_integer
+from discreet.experiments import engine as engines
+from discreet.experiments.progress import Board
+from discreet.experiments.simulate import simulate
+from discreet.experiments.store import Store, run_key
+from discreet.experiments.sweep import build, text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from pathlib import Path
+
+    from discreet.experiments.sweep import Sweep
+
+__all__ = ["Outcome", "conduct", "expected_seconds"]
+
+_PROBE = 200  # episodes that tell how long all will take
+
+
+@dataclass
+class Outcome:
+    """How far a sweep came.
+
+    Attributes:
+        total: Runs of the sweep.
+        before: How many were there already.
+        done: How many were done now.
+        failed: What went wrong, one line a run.
+        interrupted: Whether somebody stopped it; what is done is stored.
+    """
+
+    total: int
+    before: int = 0
+    done: int = 0
+    failed: list[str] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether every run is in the store."""
+        return self.before + self.done == self.total
+
+
+def expected_seconds(sweep: Sweep, workers: int) -> float:
+    """Returns about how long a sweep takes: every setting plays a few people, and the rest is taken to be like them."""
+    seconds = 0.0
+    for setting in sweep.settings:
+        mdp, agent = build(setting.config([0, 0], []))
+        few = min(_PROBE, setting.episodes // 2)
+        if few:
+            simulate(agent, mdp, few, seed=0)  # compiles, and loads what is slow to load
+            start = time.perf_counter()
+            simulate(agent, mdp, few, seed=0)
+            seconds += (time.perf_counter() - start) / few * setting.episodes
+    return seconds * sweep.runs / workers
+
+
+def conduct(
+    sweep: Sweep,
+    directory: Path,
+    *,
+    engine: str = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    resume: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+    show: bool = False,
+) -> Outcome:
+    """Does all runs of a sweep that are not in the directory yet.
+
+    Args:
+        sweep: The runs.
+        directory: Where the store is, or will be.
+        engine: ``"local"`` or ``"dask"``.
+        workers: Processes; as many as there are cores by default.
+        address: Of a Dask scheduler.
+        resume: Whether the directory may hold runs already; damaged ones are then set aside and done again.
+        say: Told, line by line, what is worth knowing.
+        show: Whether to show progress on stderr, if that is a terminal.
+
+    Returns:
+        How far it came, also if Ctrl-C stopped it.
+    """
+    if engine not in engines.ENGINES:
+        raise UnknownName("engine", engine, engines.ENGINES)
+    if address is not None and engine != "dask":
+        raise InvalidInput(f"an address is for the engine dask, got engine={engine!r}")
+    workers = check_integer("workers", workers) if workers is not None else (os.cpu_count() or 1)
+    if resume and directory.exists():
+        for damage in Store.repair(directory):
+            say(f"damaged, to be done again: {damage.reason}")
+    with Store.create(directory) as store, store.lock():
+        known = store.keys()
+        if known and not resume:
+            raise InvalidInput(f"{directory} holds {len(known)} runs already: --resume goes on with them")
+        todo = [config for config in sweep.configs if run_key(config) not in known]
+        outcome = Outcome(len(sweep.configs), len(sweep.configs) - len(todo))
+        workers = max(1, min(workers, len(todo)))
+        with Board([f"{text(config)}, run {config['seed'][1]}" for config in todo], show=show) as board:
+            totals = [config["episodes"] for config in todo]
+            results: Generator[tuple[int, engines.Outcome], None, None]
+            if engine == "dask":
+                results = engines.dask(todo, sweep.keep, workers, address)
+            else:
+                results = engines.local(
+                    todo, sweep.keep, workers, lambda i, done, regret: board.update(i, done, totals[i], regret)
+                )
+            try:
+                with contextlib.closing(results):
+                    for i, (run, error) in results:
+                        if run is None:
+                            outcome.failed.append(f"{text(todo[i])}: {error}")
+                        else:
+                            store.put(*run)
+                            outcome.done += 1
+                        board.finish(i)
+            except KeyboardInterrupt:
+                outcome.interrupted = True
+    return outcome
