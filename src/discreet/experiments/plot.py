@@ -30,7 +30,19 @@ if TYPE_CHECKING:
 
     from discreet.experiments.store import Curve, RunRow
 
-__all__ = ["Group", "Runs", "chance", "draw_regret", "group", "label", "labels", "plot_regret", "promise", "write_file"]
+__all__ = [
+    "Group",
+    "Runs",
+    "chance",
+    "draw_regret",
+    "group",
+    "label",
+    "labels",
+    "plot_regret",
+    "promise",
+    "rounded_up",
+    "write_file",
+]
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = ("o", "s", "^", "v", "D", "P", "X")
@@ -158,6 +170,8 @@ def _facets(row: RunRow) -> dict[str, Any]:
 
 def _words(key: str, value: Any) -> str:
     """Returns a part of a label."""
+    if value == "auto":  # what is not auto says so
+        return ""
     if key in ("env", "trust"):
         return str(value)
     if key == "calibration":
