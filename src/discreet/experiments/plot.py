@@ -15,7 +15,6 @@ import re
 import textwrap
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -25,6 +24,7 @@ from discreet.errors import DiscreetError, InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -51,7 +51,7 @@ _STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (8, 1.5, 1.5, 1.5)), (0, (2.
 _MOST = 14  # settings in one figure
 _POINTS = 250  # of a curve: more than a picture can show
 _WIDTH = 4.8  # inches: text is about as large on a phone as on paper
-_WRAP = 52  # letters of a legend's line
+_WRAP = 60  # letters of a legend's line
 
 #: What a setting has if it does not say; only so that "sound" and nothing are not told apart.
 _DEFAULTS: dict[str, Any] = {
@@ -205,7 +205,8 @@ def rounded_up(value: float | None, digits: int = 3) -> str:
     if value is None or math.isinf(value):
         return "∞"
     exact = Decimal(value) * (1 - Decimal("1e-9"))
-    return f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(exact)):g}"
+    text = f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(exact)):g}"
+    return re.sub(r"e([+-])0+", r"e\1", text)
 
 
 def _epsilon(guarantee: dict[str, Any]) -> float:
@@ -297,16 +298,15 @@ def plot_regret(
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra("matplotlib", "report") from None
-    look = {
+    look: dict[Any, Any] = {
         "font.size": 9,
         "text.parse_math": False,  # labels come from outside: $ is a dollar
         "svg.hashsalt": "discreet",
         "svg.fonttype": "none",  # text stays text
-        "axes.unicode_minus": True,
     }
     written = []
     with mpl.rc_context(look):
-        entries = ["\n".join(textwrap.wrap(_printable(text), _WRAP)) or " " for text, _ in curves]
+        entries = [_entry(text) for text, _ in curves]
         lines = sum(entry.count("\n") + 1 for entry in entries) + 3
         figure = Figure(figsize=(_WIDTH, 3.0 + 0.17 * lines), layout="constrained")
         _draw(figure, entries, [runs for _, runs in curves], title, note, log, gap)
@@ -348,17 +348,17 @@ def _draw(
     axes.grid(alpha=0.3, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     if log:
-        axes.set(xscale="log", yscale="log", xlim=(1, last))
+        axes.set(xscale="log", yscale="log", xlim=(0.95, 1.1 * last))
     else:
         most = max(top, min(gap * last if gap else 0.0, 1.5 * top)) or 1.0  # what does not learn must not hide the rest
-        axes.set(xlim=(0, last), ylim=(0, 1.03 * most))
+        axes.set(xlim=(0, 1.01 * last), ylim=(-0.015 * most, 1.03 * most))  # zero regret is seen above the axis
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(_number)
         if log:
             axis.set_minor_formatter("")
     count = max(len(runs) for runs in curves)
     band = f"mean of {count} runs, band ± standard error" if count > 1 else "one run"
-    heading = "\n".join(textwrap.wrap("; ".join(filter(None, [band, _printable(note)])), _WRAP + 8))
+    heading = "\n".join(textwrap.wrap("; ".join(filter(None, [band, _printable(note)])), _WRAP + 6))
     legend = figure.legend(
         handles,
         entries,
@@ -387,6 +387,12 @@ def _mean(runs: Sequence[Curve], *, log: bool) -> tuple[NDArray[np.int64], NDArr
 def _number(value: float, _position: int | None = None) -> str:
     """Returns the text of a tick."""
     return f"{value:,.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.3g}"
+
+
+def _entry(text: str) -> str:
+    """Returns a label in lines that fit; no line ends within "ε = 1"."""
+    tied = re.sub(r" = |(?<=\(asked) ", lambda match: match.group().replace(" ", "\xa0"), _printable(text))
+    return "\n".join(textwrap.wrap(tied, _WRAP)).replace("\xa0", " ") or " "
 
 
 def _printable(text: str) -> str:

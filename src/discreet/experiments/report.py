@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 __all__ = ["of_directory", "page", "table", "write"]
 
 _ABOUT = (
-    "Regret is how much value was lost so far by not acting optimally from the first person on, by the simulator's exact "
-    "model. Every episode is one person. Lower is better, and a curve that becomes flat belongs to a learner that has "
-    "learned."
+    "Regret is how much value was lost so far by not acting optimally from the first person on, by the simulator's "
+    "exact model. Every episode is one person. Lower is better, and a curve that becomes flat belongs to a learner that "
+    "has learned."
 )
 _SIMULATION = (
     "Simulation only: the noise of these runs comes from a seeded generator, in floating point. ε and δ are proven for "
     "ideal noise of the same kind; nothing computed with this noise should be released about real people."
 )
 _NOTIONS = {
-    "joint": "Joint differential privacy, with a trusted server: what all other people together may see of the agent has "
-    "nearly the same distribution",
+    "joint": "Joint differential privacy, with a trusted server: what all other people together may see of the agent "
+    "has nearly the same distribution",
     "local": "Local differential privacy, with nobody trusted: what a person sends has nearly the same distribution",
     "shuffle": "Shuffle differential privacy, with a trusted shuffler: the shuffled messages that the server gets have "
     "nearly the same distribution",
@@ -148,7 +148,7 @@ def page(results: Runs, figures: Mapping[str, Path], *, title: str, text: str = 
     body += ["<h2>How to do it again</h2>", _again(command)]
     body += ["<h2>Configurations</h2>", *_by_environment(found, _configurations)]
     body += ["<h2>Where these numbers come from</h2>", _provenance(results.runs)]
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">' + (
+    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">' + (
         f"<title>{escape(title)}</title><style>{_STYLE}</style>"
     )
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n' + "\n".join(body) + "\n</body></html>\n"
