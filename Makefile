@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 .PHONY: help demo test test-slow check format lint types bench clean
 
 help:
-	@echo "make demo       install into .venv and run a first experiment: regret and a picture"
+	@echo "make demo       install into .venv and do a published experiment, quickly: table, figure, page"
 	@echo "make test       the fast tests"
 	@echo "make test-slow  the long statistical tests"
 	@echo "make check      format, lint, types and the fast tests"
@@ -21,7 +21,7 @@ $(VENV)/made:
 	@touch $@
 
 $(VENV)/demo: $(VENV)/made pyproject.toml constraints.txt
-	$(PIP) install --constraint constraints.txt --editable '.[report]'
+	$(PIP) install --constraint constraints.txt --editable '.[report,sweep]'
 	@touch $@
 
 $(VENV)/dev: $(VENV)/made pyproject.toml constraints.txt
@@ -29,7 +29,7 @@ $(VENV)/dev: $(VENV)/made pyproject.toml constraints.txt
 	@touch $@ $(VENV)/demo
 
 demo: $(VENV)/demo
-	$(BIN)/discreet run riverswim:states=6,horizon=20 --agent ucbvi --stationary --episodes 5000 --runs 5 --seed 0 --out demo
+	$(BIN)/discreet reproduce --quick --resume --out demo
 
 test: $(VENV)/dev
 	$(BIN)/pytest -n 2 -m "not slow"

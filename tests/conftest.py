@@ -65,6 +65,21 @@ def python():
     return run
 
 
+@pytest.fixture
+def discreet_(monkeypatch, capfd):
+    """Runs a command line in this process; returns exit code, stdout and stderr."""
+
+    from discreet.cli import main
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["discreet", *arguments])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        return (exit_.value.code, *capfd.readouterr())
+
+    return call
+
+
 def random_mdp(rng, states=2, actions=2, horizon=3, per_step=True, **kw):
     """Dense random dynamics and rewards."""
     steps = horizon if per_step else 1

@@ -13,23 +13,9 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet import cli
 from discreet.experiments import run as run_module
 
 KEYS = {"env", "agent", "guarantee", "regret", "suboptimal", "episodes", "seeds", "version"}
-
-
-@pytest.fixture
-def discreet_(monkeypatch, capfd):
-    """Runs a command line in this process; returns exit code, stdout and stderr."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["discreet", *arguments])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-        return (exit_.value.code, *capfd.readouterr())
-
-    return call
 
 
 def test_json_is_one_object_and_nothing_else(discreet_):

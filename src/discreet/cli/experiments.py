@@ -146,7 +146,7 @@ def ls(directory: Path, as_json: bool) -> None:
         rows = [{"key": run.key, **run.labels, "regret": run.regret, "episodes": run.episodes} for run in runs]
         click.echo(json.dumps({"directory": str(directory), "runs": rows}))
         return
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for run in runs:
         config, proven = run.config, run.guarantee.get("epsilon")
         asked = {key: value for key, value in config["privacy"].items() if key != "epsilon"}

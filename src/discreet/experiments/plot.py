@@ -50,8 +50,10 @@ _MARKERS = ("o", "s", "^", "v", "D", "P", "X")
 _STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (8, 1.5, 1.5, 1.5)), (0, (2.5, 1.2)))
 _MOST = 14  # settings in one figure
 _POINTS = 250  # of a curve: more than a picture can show
-_WIDTH = 4.8  # inches: text is about as large on a phone as on paper
-_WRAP = 60  # letters of a legend's line
+_WIDTH = 4.2  # inches: text is about as large on a phone as on paper
+_ABOVE = 3.0  # inches of title, axes and their labels
+_LINE = 0.185  # inches of a line of the legend
+_WRAP = 50  # letters of a line of the legend
 
 #: What a setting has if it does not say; only so that "sound" and nothing are not told apart.
 _DEFAULTS: dict[str, Any] = {
@@ -230,12 +232,13 @@ def draw_regret(results: Runs, directory: Path) -> dict[str, Path]:
         The SVG files by caption; beside each is a PNG of the same name.
     """
     found = group(results.runs)
+    names = _names(list(found))
     written: dict[str, Path] = {}
     for env, settings in found.items():
         gap = chance(env)
         parts = [settings[i : i + _MOST] for i in range(0, len(settings), _MOST)]
         for i, part in enumerate(parts):
-            name = "regret" + (f"-{_slug(env)}" if len(found) > 1 else "") + (f"-{i + 1}" if len(parts) > 1 else "")
+            name = names[env] + (f"-{i + 1}" if len(parts) > 1 else "")
             title = env + (f" ({i + 1} of {len(parts)})" if len(parts) > 1 else "")
             curves = [(each.label, [results.curve(row.key) for row in each.rows]) for each in part]
             note = "simulation only" if any(each.guarantee["noise"] == "fast" for each in part) else ""
@@ -247,10 +250,12 @@ def draw_regret(results: Runs, directory: Path) -> dict[str, Path]:
 
 
 def _caption(title: str, part: Sequence[Group], *, log: bool, gap: float | None) -> str:
+    if log:
+        return f"{title}: the same with logarithmic axes."
     guarantees = [each.guarantee for each in part if each.guarantee["notion"] != "none"]
     counts = sorted({len(each.rows) for each in part})
     runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    text = f"{title}: cumulative regret{', both axes logarithmic' if log else ''}. "
+    text = f"{title}: cumulative regret. "
     text += f"Mean of {runs} runs; the band is ± one standard error. " if counts[-1] > 1 else "One run each. "
     if gap is not None:
         text += "Dotted: acting at random. "
@@ -264,9 +269,13 @@ def _caption(title: str, part: Sequence[Group], *, log: bool, gap: float | None)
     return text.strip()
 
 
-def _slug(text: str) -> str:
-    """Returns a text as part of a file's name."""
-    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")[:80] or "env"
+def _names(found: list[str]) -> dict[str, str]:
+    """Returns how the files of each environment's figures begin."""
+    if len(found) == 1:
+        return {found[0]: "regret"}
+    slugs = [re.sub(r"[^a-z0-9.]+", "-", env.lower()).strip("-.")[:80] for env in found]
+    unique = [slug if slugs.count(slug) == 1 else f"{slug}-{i}" for i, slug in enumerate(slugs)]
+    return {env: f"regret-{slug}" for env, slug in zip(found, unique, strict=True)}
 
 
 def plot_regret(
@@ -295,6 +304,8 @@ def plot_regret(
         raise InvalidInput("there is no curve to draw")
     try:
         import matplotlib as mpl
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra("matplotlib", "report") from None
@@ -304,30 +315,42 @@ def plot_regret(
         "svg.hashsalt": "discreet",
         "svg.fonttype": "none",  # text stays text
     }
-    written = []
+    heading = _heading(curves, note)
+    entries = [_entry(text) for text, _ in curves] + (["acting at random"] if gap is not None else [])
+    lines = sum(text.count("\n") + 1 for text in [heading, *entries])
+    height = _ABOVE + _LINE * lines + 0.15
+    png, svg = io.BytesIO(), io.BytesIO()
     with mpl.rc_context(look):
-        entries = [_entry(text) for text, _ in curves]
-        lines = sum(entry.count("\n") + 1 for entry in entries) + 3
-        figure = Figure(figsize=(_WIDTH, 3.0 + 0.17 * lines), layout="constrained")
-        _draw(figure, entries, [runs for _, runs in curves], title, note, log, gap)
-        for format_, metadata in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
-            data = io.BytesIO()
-            figure.savefig(data, format=format_, dpi=200, metadata=metadata)
-            written.append(path.with_name(f"{path.name.removesuffix('.svg').removesuffix('.png')}.{format_}"))
-            write_file(written[-1], data.getvalue())
+        figure: Any = Figure(figsize=(_WIDTH, height), dpi=200)
+        # Sizes are in inches from above: layout engines would take most of the time, and move the axes.
+        axes = figure.add_axes(
+            (0.82 / _WIDTH, 1 - (_ABOVE - 0.55) / height, 1 - 1.05 / _WIDTH, (_ABOVE - 0.85) / height)
+        )
+        handles = _draw(axes, [runs for _, runs in curves], log=log, gap=gap)
+        axes.set_title(_short(title), fontsize=9, loc="left", x=-0.78 / (_WIDTH - 1.05))
+        place = {"loc": "upper left", "bbox_to_anchor": (0, 1 - _ABOVE / height), "alignment": "left", "frameon": False}
+        fonts = {"fontsize": 9, "title_fontsize": 8, "labelspacing": 0.4, "handlelength": 3.2}
+        legend = figure.legend(handles, entries, title=heading, **place, **fonts)
+        legend.get_title().set_color("#444444")
+        canvases: tuple[Any, Any] = (FigureCanvasAgg(figure), FigureCanvasSVG(figure))
+        canvases[0].print_png(png, metadata={"Software": None})
+        canvases[1].print_svg(svg, metadata={"Date": None, "Creator": None})
+    stem = path.name.removesuffix(".svg").removesuffix(".png")
+    written = [path.with_name(f"{stem}.png"), path.with_name(f"{stem}.svg")]
+    for file, data in zip(written, (png, svg), strict=True):
+        write_file(file, data.getvalue())
     return written
 
 
-def _draw(
-    figure: Any,
-    entries: list[str],
-    curves: list[Sequence[Curve]],
-    title: str,
-    note: str,
-    log: bool,
-    gap: float | None,
-) -> None:
-    axes = figure.subplots()
+def _heading(curves: Sequence[tuple[str, Sequence[Curve]]], note: str) -> str:
+    """Returns what is above the legend."""
+    count = max(len(runs) for _, runs in curves)
+    band = f"mean of {count} runs, band ± standard error" if count > 1 else "one run each"
+    return "\n".join(textwrap.wrap("; ".join(filter(None, [band, _printable(note)])), _WRAP + 6))
+
+
+def _draw(axes: Any, curves: list[Sequence[Curve]], *, log: bool, gap: float | None) -> list[Any]:
+    """Draws the curves and returns what the legend shows of them."""
     handles, top, last = [], 0.0, 1
     for i, runs in enumerate(curves):
         episodes, mean, error = _mean(runs, log=log)
@@ -342,9 +365,7 @@ def _draw(
     if gap is not None:
         x = np.array([1, last])
         handles += axes.plot(x, gap * x, color="#555555", linestyle=(0, (1, 1.6)), linewidth=1.5, zorder=2.5)
-        entries = [*entries, "acting at random"]
     axes.set(xlabel="episode", ylabel="cumulative regret")
-    axes.set_title(_printable(title), fontsize=9, loc="left", wrap=True)
     axes.grid(alpha=0.3, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     if log:
@@ -355,22 +376,9 @@ def _draw(
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(_number)
         if log:
+            axis.get_minor_locator().set_params(subs=(2, 5))
             axis.set_minor_formatter("")
-    count = max(len(runs) for runs in curves)
-    band = f"mean of {count} runs, band ± standard error" if count > 1 else "one run"
-    heading = "\n".join(textwrap.wrap("; ".join(filter(None, [band, _printable(note)])), _WRAP + 6))
-    legend = figure.legend(
-        handles,
-        entries,
-        loc="outside lower left",
-        title=heading,
-        alignment="left",
-        frameon=False,
-        fontsize=9,
-        title_fontsize=8,
-        handlelength=3.2,
-    )
-    legend.get_title().set_color("#444444")
+    return handles
 
 
 def _mean(runs: Sequence[Curve], *, log: bool) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
@@ -385,7 +393,9 @@ def _mean(runs: Sequence[Curve], *, log: bool) -> tuple[NDArray[np.int64], NDArr
 
 
 def _number(value: float, _position: int | None = None) -> str:
-    """Returns the text of a tick."""
+    """Returns the text of a tick: short, there is little room beside the axis."""
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:,.6g}M"
     return f"{value:,.0f}" if abs(value) >= 10 or value == int(value) else f"{value:.3g}"
 
 
@@ -393,6 +403,12 @@ def _entry(text: str) -> str:
     """Returns a label in lines that fit; no line ends within "ε = 1"."""
     tied = re.sub(r" = |(?<=\(asked) ", lambda match: match.group().replace(" ", "\xa0"), _printable(text))
     return "\n".join(textwrap.wrap(tied, _WRAP)).replace("\xa0", " ") or " "
+
+
+def _short(text: str) -> str:
+    """Returns a title in one line that fits."""
+    text = _printable(text)
+    return text if len(text) <= _WRAP + 6 else f"{text[: _WRAP + 5]}…"
 
 
 def _printable(text: str) -> str:

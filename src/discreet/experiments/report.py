@@ -29,20 +29,26 @@ __all__ = ["of_directory", "page", "table", "write"]
 
 _ABOUT = (
     "Regret is how much value was lost so far by not acting optimally from the first person on, by the simulator's "
-    "exact model. Every episode is one person. Lower is better, and a curve that becomes flat belongs to a learner that "
-    "has learned."
+    "exact model. Every episode is one person. Lower is better; where a curve is flat, the learner has learned."
+)
+_COLUMNS = (
+    "regret: after the last episode. gap > α: how many episodes were more than α below the optimum. Both are means "
+    "over runs, ± one standard error. ε and δ: what is proven, rounded up."
 )
 _SIMULATION = (
     "Simulation only: the noise of these runs comes from a seeded generator, in floating point. ε and δ are proven for "
     "ideal noise of the same kind; nothing computed with this noise should be released about real people."
 )
 _NOTIONS = {
-    "joint": "Joint differential privacy, with a trusted server: what all other people together may see of the agent "
-    "has nearly the same distribution",
-    "local": "Local differential privacy, with nobody trusted: what a person sends has nearly the same distribution",
-    "shuffle": "Shuffle differential privacy, with a trusted shuffler: the shuffled messages that the server gets have "
-    "nearly the same distribution",
+    "none": "No privacy: the agent learns from raw data and protects nobody",
+    "joint": "Joint differential privacy, with a trusted server. What all other people together may see of the agent "
+    "has nearly the same distribution, whatever",
+    "local": "Local differential privacy, with nobody trusted. What a person sends has nearly the same distribution, "
+    "whatever",
+    "shuffle": "Shuffle differential privacy, with a trusted shuffler. The shuffled messages that the server gets have "
+    "nearly the same distribution, whatever",
 }
+_PROTECTS = {"trajectory": "whole episode is", "rewards": "rewards are; states and actions are not protected"}
 _STYLE = """
 :root{color-scheme:light dark;--back:#fff;--text:#1b1b1b;--soft:#555;--line:#d5d5d5;--card:#f5f5f3}
 @media (prefers-color-scheme:dark){:root{--back:#161719;--text:#e6e6e6;--soft:#a9a9a9;--line:#3a3c40;--card:#212327}}
@@ -52,7 +58,7 @@ font:1rem/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",sans-s
 h1{font-size:1.6rem;line-height:1.25;margin:.5rem 0 1rem}
 h2{font-size:1.2rem;margin:2.2rem 0 .6rem;padding-top:.6rem;border-top:1px solid var(--line)}
 h3{font-size:1rem;margin:1.4rem 0 .4rem}
-p,ul,dl{max-width:46rem}
+p,ul{max-width:46rem}
 figcaption,.soft{color:var(--soft);font-size:.875rem}
 .figures{display:grid;gap:1.2rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,24rem),1fr))}
 figure{margin:0;max-width:36rem}
@@ -64,8 +70,9 @@ th,td{padding:.4rem .6rem;text-align:left;vertical-align:top;border-top:1px soli
 thead th{border-top:0;background:var(--card)}
 tbody th{font-weight:normal;min-width:11rem}
 .n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
+.k{white-space:nowrap}
 .long{min-width:14rem}
-dt{font-weight:600;margin-top:.7rem}dd{margin:0}
+ul{padding-left:1.2rem}
 details{border:1px solid var(--line);border-radius:6px;margin:.4rem 0;padding:.4rem .7rem}
 summary{cursor:pointer}
 pre{overflow-x:auto;background:var(--card);padding:.7rem;border-radius:6px;font-size:.8125rem;line-height:1.4;
@@ -73,7 +80,7 @@ white-space:pre-wrap}
 .box{background:var(--card);padding:.7rem;border-radius:6px}
 @media print{:root{color-scheme:light;--back:#fff;--text:#000;--soft:#333;--line:#bbb;--card:#f5f5f3}
 body{font-size:10pt;max-width:none;padding:0}.wide{overflow:visible;border:0}table,figcaption,.soft{font-size:8pt}
-th,td{padding:.2rem .35rem}tbody th,.long{min-width:0}figure,tr,dd,.box{break-inside:avoid}h2,h3,dt{break-after:avoid}
+th,td{padding:.2rem .35rem}tbody th,.long{min-width:0}figure,tr,li,.box{break-inside:avoid}h2,h3{break-after:avoid}
 .figures{grid-template-columns:1fr 1fr}@page{margin:15mm}}
 """
 
@@ -125,9 +132,8 @@ def write(
     figures = (draw or draw_regret)(results, directory)
     path = directory / "report.html"
     write_file(path, page(results, figures, title=title, text=text, command=command).encode())
-    drawn = dict.fromkeys(figures.values())  # one file may have several captions
-    beside = [figure.with_suffix(end) for figure in drawn for end in (".png", ".svg")]
-    return [*(figure for figure in beside if figure in drawn or figure.exists()), path]
+    drawn = dict.fromkeys(figure.with_suffix(end) for figure in figures.values() for end in (".png", ".svg"))
+    return [*(figure for figure in drawn if figure.exists()), path]
 
 
 def page(results: Runs, figures: Mapping[str, Path], *, title: str, text: str = "", command: str = "") -> str:
@@ -142,7 +148,7 @@ def page(results: Runs, figures: Mapping[str, Path], *, title: str, text: str = 
     body += [f"<p>{escape(part)}</p>" for part in text.split("\n\n") if part.strip()]
     body += [f"<p>{escape(_ABOUT)}</p>", f'<p class="soft">{counts}, made with Discreet {_versions(results.runs)}.</p>']
     body += ["<h2>Figures</h2>", f'<div class="figures">{_figures(figures)}</div>'] if figures else []
-    body += ["<h2>Results</h2>", '<p class="soft">Means over runs, ± one standard error; ε and δ are rounded up.</p>']
+    body += ["<h2>Results</h2>", f'<p class="soft">{escape(_COLUMNS)}</p>']
     body += _by_environment(found, _result_table)
     body += ["<h2>What is promised</h2>", *_by_environment(found, _guarantee_table), _in_words(found)]
     body += ["<h2>How to do it again</h2>", _again(command)]
@@ -185,25 +191,29 @@ class _Cell(NamedTuple):
 
     def html(self, tag: str) -> str:
         kind = ' class="n"' if self.number else ' class="long"' if self.long else ""
-        return f"<{tag}{kind}>{escape(self.text)}</{tag}>"
+        return f"<{tag}{kind}>{_tied(self.text)}</{tag}>"
+
+
+def _tied(text: str) -> str:
+    """Returns a text as HTML in which no line ends within "ε = 2 (asked 1)"."""
+    return re.sub(r"[εδ] = [^,:; ]+|\(asked [^) ]+\)", r'<span class="k">\g<0></span>', escape(text))
 
 
 def _results(settings: Sequence[Group]) -> tuple[list[_Cell], list[list[_Cell]]]:
     alphas = sorted({alpha for each in settings for alpha in each.rows[0].suboptimal}, key=float)
-    heads = [_Cell("setting"), _Cell("ε", True), _Cell("δ", True), _Cell("runs", True), _Cell("regret", True)]
-    heads += [_Cell(f"gap > {float(alpha):g}", True) for alpha in alphas]
+    names = ["regret", *(f"gap > {float(alpha):g}" for alpha in alphas), "runs", "ε", "δ"]
+    heads = [_Cell("setting"), *(_Cell(name, True) for name in names)]
     rows = []
     for each in settings:
         counts = ([row.suboptimal[alpha] for row in each.rows if alpha in row.suboptimal] for alpha in alphas)
-        texts = [*_proven(each), f"{len(each.rows)}", _mean([row.regret for row in each.rows])]
-        texts += [_mean(values) if values else "–" for values in counts]
+        texts = [_mean([row.regret for row in each.rows]), *(_mean(values) if values else "–" for values in counts)]
+        texts += [f"{len(each.rows)}", *_proven(each)]
         rows.append([_Cell(each.label), *(_Cell(text, True) for text in texts)])
     return heads, rows
 
 
 def _result_table(settings: Sequence[Group]) -> str:
-    note = "" if not settings[0].rows[0].suboptimal else "gap > α: episodes with a gap above α, the PAC measure"
-    return _table(*_results(settings)) + (f'<p class="soft">{note}.</p>' if note else "")
+    return _table(*_results(settings))
 
 
 def _guarantee_table(settings: Sequence[Group]) -> str:
@@ -246,34 +256,33 @@ def _by_environment(found: Mapping[str, Sequence[Group]], part: Callable[[Sequen
 
 
 def _in_words(found: Mapping[str, Sequence[Group]]) -> str:
-    """Returns every guarantee as a sentence, each once, with the settings that it is for."""
-    sentences: dict[str, dict[str, None]] = {}
-    promises = [(each.label, each.guarantee) for settings in found.values() for each in settings]
-    for label, promised in promises:
-        sentences.setdefault(_sentence(promised), {})[label] = None
-    text = "".join(
-        f"<dt>{'<br>'.join(escape(label) for label in labels)}</dt><dd>{escape(sentence)}</dd>"
-        for sentence, labels in sentences.items()
-    )
-    fast = any(promised["noise"] == "fast" for _, promised in promises)
-    return f"<h3>In words</h3><dl>{text}</dl>" + (f'<p class="box">{escape(_SIMULATION)}</p>' if fast else "")
+    """Returns every guarantee in words, each kind once, with the settings that it is for."""
+    kinds: dict[str, dict[str, None]] = {}
+    fast = False
+    for each in (each for settings in found.values() for each in settings):
+        kinds.setdefault(_kind(each.guarantee), {})[f"<li>{_tied(each.label)}{_factor(each.guarantee)}</li>"] = None
+        fast |= each.guarantee["noise"] == "fast"
+    parts = [f"<p>{escape(kind)}</p><ul>{''.join(items)}</ul>" for kind, items in kinds.items()]
+    parts += [f'<p class="box">{escape(_SIMULATION)}</p>'] if fast else []
+    return "\n".join(["<h3>In words</h3>", *parts])
 
 
-def _sentence(promised: dict[str, Any]) -> str:
+def _kind(promised: dict[str, Any]) -> str:
+    text = _NOTIONS[promised["notion"]]
     if promised["notion"] == "none":
-        return "No privacy: the agent learns from raw data and protects nobody."
-    what = {"trajectory": "whole episode", "rewards": "rewards, but not their states and actions,"}
+        return f"{text}."
+    text += f" one {promised['unit']}'s {_PROTECTS[promised['protects']]}: "
+    text += "probabilities change by a factor of at most e^ε, and by δ besides."
+    return text + (f" This assumes: {'; '.join(promised['assumptions'])}." if promised["assumptions"] else "")
+
+
+def _factor(promised: dict[str, Any]) -> str:
+    """Returns how much probabilities may change, as HTML."""
+    if promised["notion"] == "none":
+        return ""
     epsilon, delta = promised["epsilon"], promised["delta"]
-    if epsilon is None:
-        return "Nothing is proven: ε is infinite."
-    factor = rounded_up(math.exp(epsilon)) if epsilon < 20 else f"10^{math.ceil(epsilon / math.log(10))}"
-    text = f"{_NOTIONS[promised['notion']]}, whatever one {promised['unit']}'s "
-    text += f"{what[promised['protects']]} is: probabilities change at most by the factor e^ε = {factor} "
-    text += f"(ε = {rounded_up(epsilon, 4)})"
-    text += f", and by δ = {rounded_up(delta)} besides." if delta else ", and nothing besides (δ = 0)."
-    if promised["assumptions"]:
-        text += f" This assumes that {' and that '.join(promised['assumptions'])}."
-    return text
+    factor = math.exp(epsilon) if epsilon is not None and epsilon < 700 else None
+    return f" – a factor of {rounded_up(factor)}, and {rounded_up(delta) if delta else 'nothing'} besides"
 
 
 def _figures(figures: Mapping[str, Path]) -> str:
@@ -313,7 +322,7 @@ def _configurations(settings: Sequence[Group]) -> str:
         seeds = ", ".join(json.dumps(row.config["seed"]) for row in each.rows)
         regrets = ", ".join(f"{row.regret:.6g}" for row in each.rows)
         text = json.dumps(document, indent=1, ensure_ascii=False) + f"\n\nseeds: {seeds}\nregrets: {regrets}"
-        parts.append(f"<details><summary>{escape(each.label)}</summary><pre>{escape(text)}</pre></details>")
+        parts.append(f"<details><summary>{_tied(each.label)}</summary><pre>{escape(text)}</pre></details>")
     return "\n".join(parts)
 
 

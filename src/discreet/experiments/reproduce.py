@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from discreet.results import Results
+    from discreet.experiments.plot import Runs
 
 __all__ = ["EXPERIMENTS", "Experiment", "experiment"]
 
@@ -35,7 +35,7 @@ class Experiment:
     text: str
     full: dict[str, Any]
     quick: dict[str, Any]
-    draw: Callable[[Results, Path], dict[str, Path]] | None = None
+    draw: Callable[[Runs, Path], dict[str, Path]] | None = None
 
     def sweep(self, *, quick: bool) -> Sweep:
         """Returns the declared sweep."""
@@ -106,6 +106,12 @@ def _pac_envs(alphas: tuple[float, ...]) -> list[str]:
     return [f"hard:horizon=5,gap={14 * alpha / 5:.6g}" for alpha in alphas]
 
 
+def _draw_pac(results: Runs, directory: Path) -> dict[str, Path]:
+    from discreet.experiments import pac
+
+    return pac.draw(results, directory)
+
+
 _PAC = Experiment(
     "pac",
     "PUCB on the hard class: suboptimal episodes beside the bounds",
@@ -124,6 +130,7 @@ _PAC = Experiment(
         "alpha": list(_ALPHAS),
     },
     {"env": _pac_envs(_ALPHAS[::2]), "epsilon": [1, 10], "episodes": 20_000, "runs": 3},
+    _draw_pac,
 )
 
 #: All experiments, by name.
