@@ -222,6 +222,23 @@ class RawStop(DPUCBVI):
             super().plan(counts)
 
 
+class RawAfterwards(DPUCBVI):
+    """Planted: the policy is changed after it was planned, by what people did."""
+
+    def observe(self, batch):
+        super().observe(batch)
+        if getattr(batch, "values", np.zeros(1)).sum() > 20:
+            self._policy[0, 0] ^= 1
+
+
+class RawSilence(DPUCBVI):
+    """Planted: nothing is released any more once people have come far enough."""
+
+    def observe(self, batch):
+        if visits(self) < 100:
+            super().observe(batch)
+
+
 def _left_behind(agent):
     """Puts an encoder into the agent that leaves a note."""
     inner = agent.encoder
@@ -235,7 +252,7 @@ def _left_behind(agent):
 
 
 @pytest.mark.parametrize("block", [True, False])
-@pytest.mark.parametrize("kind", [RawBonus, RawBonusUnawares, RawSchedule, RawStop])
+@pytest.mark.parametrize("kind", [RawBonus, RawBonusUnawares, RawSchedule, RawStop, RawAfterwards, RawSilence])
 def test_raw_counts_that_steer_are_caught(kind, block):
     """Must show: in a bonus, in a schedule and in a stopping rule."""
 

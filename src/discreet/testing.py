@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -153,7 +153,9 @@ def _block(agent: TabularAgent, mdp: TabularMDP) -> NDArray[Any]:
     ends = agent.schedule.ends(0, agent.episodes)
     replan = np.zeros(ends[-1] if len(ends) else 0, dtype=np.bool_)
     replan[ends - 1] = True
-    return agent.play(mdp.sample_tables, mdp.draws(np.random.default_rng(1), len(replan)), replan)
+    policies = agent.play(mdp.sample_tables, mdp.draws(np.random.default_rng(1), len(replan)), replan)
+    agent.tell()
+    return policies
 
 
 def _check_encoder(agent: Agent, mdp: TabularMDP) -> None:
@@ -226,32 +228,61 @@ def _check_capacity(agent: Agent, mdp: TabularMDP) -> None:
     _require(agent.count == count and np.array_equal(agent.policy, before), "a refused batch changes the agent")
 
 
+class _Batch(NamedTuple):
+    """One batch of a record: how many users, the policies before and after it, and what was released after it."""
+
+    users: int
+    before: NDArray[Any]
+    after: NDArray[Any]
+    releases: list[PrivateCounts]
+
+
 @dataclass
 class Record:
     """Everything that an agent released, and what it played.
 
     Attributes:
-        policies: In force at first and after each release.
-        releases: The private counts, release by release.
-        counts: How many users had been observed at each.
+        first: The policy at first.
+        batches: In order.
     """
 
-    policies: list[NDArray[Any]]
-    releases: list[PrivateCounts] = dataclasses.field(default_factory=list)
-    counts: list[int] = dataclasses.field(default_factory=list)
+    first: NDArray[Any]
+    batches: list[_Batch] = dataclasses.field(default_factory=list)
+
+    @property
+    def policies(self) -> list[NDArray[Any]]:
+        """In force at first and after each batch."""
+        return [self.first, *(batch.after for batch in self.batches)]
+
+    @property
+    def releases(self) -> list[PrivateCounts]:
+        """The private counts, in order."""
+        return [released for batch in self.batches for released in batch.releases]
 
 
 def record(agent: TabularAgent) -> Record:
     """Starts to record everything that a new ``agent`` releases, on both paths; the record grows as people play."""
     _require(agent.count == 0, "recording starts before the first user")
-    found = Record([agent.policy])
+    found = Record(agent.policy)
+    released: list[PrivateCounts] = []
+    if agent.compiled:  # its own `observe`: a batch is a release, on both paths
 
-    def add(released: PrivateCounts, policy: NDArray[Any], count: int) -> None:
-        found.releases.append(released)
-        found.policies.append(policy)
-        found.counts.append(count)
+        def add(counts: PrivateCounts, policy: NDArray[Any], count: int) -> None:
+            before = sum(batch.users for batch in found.batches)
+            found.batches.append(_Batch(count - before, found.policies[-1], policy, [counts]))
 
-    agent.on_release = add
+        agent.on_release = add
+        return found
+    real = agent.observe
+
+    def observe(batch: Batch) -> None:
+        before = agent.policy
+        released.clear()
+        real(batch)
+        found.batches.append(_Batch(batch.users, before, agent.policy, list(released)))
+
+    agent.on_release = lambda counts, _policy, _count: released.append(counts)
+    agent.observe = observe  # type: ignore[method-assign]
     return found
 
 
@@ -273,16 +304,15 @@ class _Playback:
         self.guarantee, self.encoder, self.shuffler = guarantee, encoder, shuffler
         self.count = 0
         self.error = played.releases[0].error if played.releases else 0.0
-        self._releases = iter(played.releases)
-        self._released: PrivateCounts | None = None
+        self.read = 0
+        self._releases = played.releases
 
     def collect(self, batch: _Nobody) -> None:
         self.count += batch.users
-        self._released = next(self._releases)
+        self.read += 1
 
     def counts(self) -> PrivateCounts:
-        assert self._released is not None
-        return self._released
+        return self._releases[self.read - 1]
 
     def state(self) -> dict[str, Any]:
         return {}
@@ -305,28 +335,28 @@ def replay(played: Record, agent: TabularAgent) -> None:
             was not released.
     """
     private = agent.privatizer
-    agent.privatizer = _Playback(played, private.guarantee, private.encoder, private.shuffler)
+    playback = _Playback(played, private.guarantee, private.encoder, private.shuffler)
+    agent.privatizer = playback
     for role in (Role.ENCODER, Role.SHUFFLER, Role.NOISE):  # whatever is drawn from them is other people's
         agent.streams[role] = np.random.default_rng()
-    _require(
-        np.array_equal(agent.policy, played.policies[0]), "the first policy depends on more than public parameters"
-    )
-    before = 0
-    for i, count in enumerate(played.counts):
+    _require(np.array_equal(agent.policy, played.first), "the first policy depends on more than public parameters")
+    reads = 0
+    for i, batch in enumerate(played.batches, start=1):
+        reads += len(batch.releases)
+        same = np.array_equal(agent.policy, batch.before)
+        _require(same, f"the policy of batch {i} is not a function of what was released")
         try:
             size = agent.batch_size
-            agent.observe(_Nobody(count - before))
+            agent.observe(_Nobody(batch.users))
             policy = agent.policy
         except Exception as error:
             raise CheckFailed(
-                f"release {i + 1} cannot be replayed from what was released: {type(error).__name__}: {error}"
+                f"batch {i} cannot be replayed from what was released: {type(error).__name__}: {error}"
             ) from error
-        _require(size == count - before, f"batch {i + 1} has another size when replayed from what was released")
-        _require(
-            np.array_equal(policy, played.policies[i + 1]),
-            f"the policy after release {i + 1} is not a function of what was released",
-        )
-        before = count
+        _require(size == batch.users, f"batch {i} has another size when replayed from what was released")
+        _require(playback.read == reads, f"whether there is a release after batch {i} depends on more than releases")
+        same = np.array_equal(policy, batch.after)
+        _require(same, f"the policy after batch {i} is not a function of what was released")
 
 
 def _check_replay(

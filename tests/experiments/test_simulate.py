@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -54,6 +57,52 @@ def test_private_blocks_equal_the_protocol_bit_for_bit(name, trust, update_every
         for field in ("Q", "V", "policy"):
             np.testing.assert_array_equal(getattr(parts, field), getattr(whole, field))
         np.testing.assert_array_equal(parts.privatizer.counts().transitions, whole.privatizer.counts().transitions)
+
+
+def test_what_was_told_is_never_taken_back():
+    """A callback that fails, on either path: the noise of what it was told is not used for other people."""
+    for block in (True, False):
+        agent = make_agent("dp-ucbvi", RIVERSWIM.spec, episodes=60, stationary=True, seed=0)
+        told = []
+
+        def tell(released, _policy, count, told=told):
+            told.append((count, released.transitions.copy()))
+            if len(told) == 5:
+                raise RuntimeError("full")
+
+        agent.on_release = tell
+        with pytest.raises(RuntimeError, match="full"):
+            dc.simulate(agent, RIVERSWIM, 20, seed=0, block=block)
+        agent.on_release = None
+        assert agent.count >= told[-1][0]
+
+
+def test_an_interrupted_shuffler_is_asked_again(monkeypatch):
+    """It would go on for ever: the batch is complete, and nobody hands it on."""
+    agent = make_agent("dp-ucbvi", RIVERSWIM.spec, trust="local laplace", episodes=30, update_every=10, seed=0)
+    kind, calls = type(agent.shuffler), []
+    real = kind.__call__
+
+    def interrupted(self, reports, rng=None):
+        calls.append(len(reports))
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return real(self, reports, rng)
+
+    monkeypatch.setattr(kind, "__call__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        dc.simulate(agent, RIVERSWIM, seed=0)
+    assert (agent.count, len(agent.shuffler.reports)) == (0, 10)
+    dc.simulate(agent, RIVERSWIM, seed=0)
+    assert (agent.count, calls) == (30, [10, 10, 10, 10])
+
+
+def test_agents_are_not_copied():
+    """Two copies would hide different users behind the same noise."""
+    agent = make_agent("dp-ucbvi", RIVERSWIM.spec, episodes=30, seed=0)
+    for copying in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="not copied"):
+            copying(agent)
 
 
 def test_the_same_seed_gives_the_same_numbers():

@@ -223,9 +223,70 @@ def test_calibrations_are_kept_and_proven_anew(monkeypatch, tmp_path):
 
 
 def test_encoders_travel_as_json():
-    for messages in (True, False):
-        encoder = build(dc.Shuffle(1.0, 1e-6), messages=messages).encoder
-        assert encoders.from_json(encoder.to_json()) == encoder
+    """The simulated one is raw, and never travels."""
+    encoder = build(dc.Shuffle(1.0, 1e-6), messages=True).encoder
+    assert encoders.from_json(encoder.to_json()) == encoder
+    simulated = build(dc.Shuffle(1.0, 1e-6)).encoder
+    with pytest.raises(ValueError, match="simulated-binomial"):
+        encoders.from_json(simulated.to_json())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"noise_bits": 0},
+        {"noise_bits": -1},
+        {"noise_bits": 1.5},
+        {"noise_bits": float("inf")},
+        {"noise_bits": "many"},
+        {"probability": 0},
+        {"probability": -1.0},
+        {"probability": 0.9},
+        {"probability": float("nan")},
+        {"probability": None},
+    ],
+)
+def test_encoders_that_hide_nothing_are_refused(change):
+    """Whatever reaches a user's device must hide them, or be refused in one line."""
+    encoder = build(dc.Shuffle(1.0, 1e-6), messages=True).encoder
+    document = json.loads(encoder.to_json())
+    document["parameters"].update(change)
+    with pytest.raises(ValueError, match=r"encoder|noise_bits|probability"):
+        encoders.from_json(json.dumps(document))
+
+
+def test_assumptions_are_printed_exactly():
+    for fraction, words in ((0.504, "50.4%"), (0.02, "2%"), (1.0, "100%")):
+        guarantee = build(dc.Shuffle(1.0, 1e-3, honest_fraction=fraction)).guarantee
+        assert f"at least {words} of" in guarantee.assumptions[0]
+    for users in (49, 98, 50, 7):
+        assert build(dc.Shuffle(1.0, 1e-3, honest_fraction=1 / users), batch_size=users).guarantee.epsilon <= 1
+
+
+def test_kept_calibrations_that_are_absurd_are_done_again(monkeypatch, tmp_path):
+    """Hostile or broken entries: numbers that overflow, and noise that is proven but a thousand times too much."""
+    monkeypatch.setenv("DISCREET_CACHE_DIR", str(tmp_path))
+    first = binomial.calibrate(40, 1, 6, 1.0, 1e-6)
+    (file,) = (tmp_path / "discreet").glob("*.json")
+    document = json.loads(file.read_text())
+    for bits in (
+        "1e400",
+        "1e308",
+        str(10**25),
+        str(10**9),
+        str(1000 * first[0]),
+        '"x"',
+        "null",
+        "[1]",
+        str(first[0] + 1),
+    ):
+        file.write_text(json.dumps({**document, "bits": "BITS", "probability": 0.5}).replace('"BITS"', bits))
+        assert binomial.calibrate(40, 1, 6, 1.0, 1e-6) == first
+    file.write_text("[" * 100_000)
+    assert binomial.calibrate(40, 1, 6, 1.0, 1e-6) == first
+    assert not list((tmp_path / "discreet").glob("*.tmp"))
+    with pytest.raises(ValueError, match="too large"):
+        binomial.calibrate(1, 1, 60, 1e-6, 1e-6)
 
 
 @pytest.mark.parametrize(

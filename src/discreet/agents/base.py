@@ -18,7 +18,7 @@ from discreet.errors import (
     check_number,
 )
 from discreet.noise import Role, seed_sequence, stream
-from discreet.privacy import Batch, NonPrivate, Shuffle, TrustModel
+from discreet.privacy import Batch, NonPrivate, Report, Shuffle, TrustModel
 from discreet.privatizers import CentralPrivatizer, Collector, NonPrivatePrivatizer, PrivateCounts, project
 from discreet.privatizers.encoders import RawEncoder
 
@@ -138,6 +138,7 @@ class TabularAgent:
         )
         self.mechanism = (self.privatizer.name, self.privatizer.noise)
         self.on_release: Callable[[PrivateCounts, NDArray[Any], int], None] | None = None
+        self._untold: list[tuple[PrivateCounts, NDArray[Any], int]] = []
         self._constants: dict[float, tuple[float, NDArray[np.float64]]] = {}
         H, S, A = spec.horizon, spec.states, spec.actions
         self.Q = np.full((H, S, A), float(H))
@@ -156,8 +157,14 @@ class TabularAgent:
             raise InvalidInput(f"{self.name} needs a trust model: privacy={known}{got}")
         if not self.private and not isinstance(privacy, NonPrivate):
             kind = type(privacy).__name__
-            raise InvalidInput(f"{self.name} offers no privacy: privacy must be NonPrivate(), got {kind}")
+            raise InvalidInput(
+                f"{self.name} offers no privacy: privacy must be NonPrivate(), got {kind}; private agents are "
+                "dp-ucbvi, pucb, private-ucb-vi, private-ucb-po and auto"
+            )
         return privacy
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an agent is not copied: two copies would hide different users behind the same noise")
 
     def __repr__(self) -> str:
         return f"<{self.name} agent after {self.count} of {self.episodes} users: {self.guarantee}>"
@@ -188,13 +195,13 @@ class TabularAgent:
         return self._policy.copy()
 
     @property
-    def encoder(self) -> Encoder[Any]:
+    def encoder(self) -> Encoder[Report]:
         """What runs at the user."""
         self._check_here()
         return self.privatizer.encoder
 
     @property
-    def shuffler(self) -> Shuffler[Any, Any]:
+    def shuffler(self) -> Shuffler[Report, Batch]:
         """What makes a batch of reports."""
         self._check_here()
         return self.privatizer.shuffler
@@ -251,7 +258,8 @@ class TabularAgent:
             for name in ("observe", "plan")
         )
         parts = type(self.encoder) is RawEncoder and type(self.shuffler) is Collector
-        own = own and type(self).batch_size is TabularAgent.batch_size
+        inherited = ("batch_size", "policy", "constants")
+        own = own and all(getattr(type(self), name) is getattr(TabularAgent, name) for name in inherited)
         return own and parts and type(self.privatizer) in (NonPrivatePrivatizer, CentralPrivatizer)
 
     @property
@@ -297,14 +305,23 @@ class TabularAgent:
 
     def restore(self, snapshot: tuple[dict[str, Any], Sequence[NDArray[Any]]]) -> None:
         """Goes back to a `snapshot`, which is used up."""
+        self._untold = []
         self.privatizer.restore(snapshot[0])
         for array, saved in zip(self._planned, snapshot[1], strict=True):
             array[...] = saved
 
+    def tell(self) -> None:
+        """Tells `on_release` what `play` released. Once it is told, nothing may be taken back: noise is used once."""
+        untold, self._untold = self._untold, []
+        if self.on_release is not None:
+            for released in untold:
+                self.on_release(*released)
+
     def play(self, tables: SampleTables, draws: NDArray[np.float64], replan: NDArray[np.bool_]) -> NDArray[Any]:
         """In simulation: acts, observes and plans for one person a row of ``draws``, in one compiled call.
 
-        It does what the protocol does, bit for bit. The last batch must be complete by the last call.
+        It does what the protocol does, bit for bit. The last batch must be complete by the last call. `tell` has to
+        follow, when nothing can go wrong any more.
 
         Args:
             tables: The simulator's dynamics; they reach the sampler only.
@@ -350,10 +367,9 @@ class TabularAgent:
             (np.empty(H + 1, dtype=np.int64), np.empty(H, dtype=np.int64), np.empty(H)),
         )
         private.sum.resume(waiting=not replan[-1] if len(replan) else False)
-        if self.on_release is not None:
-            for row, policy, last in zip(releases, policies[1:], np.flatnonzero(replan), strict=True):
-                released_counts = PrivateCounts(*layout.split(row), private.error)
-                self.on_release(released_counts, policy.copy(), before + int(last) + 1)
+        for row, policy, last in zip(releases, policies[1:], np.flatnonzero(replan), strict=False):
+            released_counts = PrivateCounts(*layout.split(row), private.error)
+            self._untold.append((released_counts, policy.copy(), before + int(last) + 1))
         return policies
 
 

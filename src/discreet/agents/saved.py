@@ -47,7 +47,15 @@ from discreet.privacy import (
 )
 from discreet.privacy.sensitivity import UserBound
 from discreet.privatizers import CentralPrivatizer, NonPrivatePrivatizer, ShufflePrivatizer
-from discreet.privatizers.encoders import BinomialEncoder, NoisyEncoder, RawEncoder, SampledEncoder, from_json
+from discreet.privatizers.encoders import (
+    KINDS,
+    BinomialEncoder,
+    NoisyEncoder,
+    RawEncoder,
+    SampledEncoder,
+    SimulatedBinomialEncoder,
+    from_json,
+)
 from discreet.privatizers.shuffle import BitShuffler, SimulatedShuffler
 
 if TYPE_CHECKING:
@@ -59,6 +67,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load", "pack", "save", "seal", "unpack", "unseal"]
 
+_KINDS = (*KINDS, SimulatedBinomialEncoder.kind)  # a saved agent is a simulation
 _MAGIC = b"discreet agent: personal data, to be loaded once\n"
 _VERSION = 1
 _HEAD = struct.Struct(">IQ")  # version, length of the body
@@ -181,7 +190,7 @@ def unpack(body: bytes) -> TabularAgent:
         **found["options"],
     )
     private: Any = agent.privatizer
-    encoders = {int(users): from_json(text) for users, text in found["encoders"].items()}
+    encoders = {int(users): from_json(text, _KINDS) for users, text in found["encoders"].items()}
     if isinstance(private, ShufflePrivatizer):
         _put_encoders(private, encoders)
     else:
@@ -208,7 +217,7 @@ def _encoders(private: Any) -> dict[int, Any]:
 
 
 def _public(encoder: Any) -> str:
-    if not isinstance(encoder, RawEncoder | NoisyEncoder | SampledEncoder | BinomialEncoder):
+    if not isinstance(encoder, RawEncoder | NoisyEncoder | SampledEncoder | BinomialEncoder | SimulatedBinomialEncoder):
         raise InvalidInput(f"this agent cannot be saved: its encoder is a {type(encoder).__name__}")
     return encoder.to_json()
 

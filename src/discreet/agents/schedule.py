@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from discreet.errors import UnknownName, check_integer
+from discreet.errors import InvalidInput, UnknownName, check_integer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +30,10 @@ class Schedule:
             if self.update_every != "geometric":
                 raise UnknownName("update_every", self.update_every, ["geometric"])
         else:
-            object.__setattr__(self, "update_every", check_integer("update_every", self.update_every))
+            try:
+                object.__setattr__(self, "update_every", check_integer("update_every", self.update_every))
+            except InvalidInput as error:
+                raise InvalidInput(f"{error}; or give 'geometric'") from None
 
     def batch_size(self, count: int) -> int:
         """Returns the size of the batch that begins after ``count`` users."""

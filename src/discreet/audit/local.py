@@ -48,7 +48,7 @@ class LocalTarget:
     def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
         """Computes the exact likelihood ratio of every report."""
         if isinstance(self.encoder, SampledEncoder):
-            return {"likelihood ratio": self._answers(self.encoder, world, runs, rng)}
+            return self._answers(self.encoder, world, runs, rng)
         return self._vectors(self.encoder, world, runs, rng)
 
     def _vectors(
@@ -66,19 +66,22 @@ class LocalTarget:
         reports = np.array([encoder.encode(self.people[world], rng).values for _ in range(few)])
         return {"likelihood ratio": np.concatenate(ratios), "linear": np.round(reports, _DIGITS)}
 
-    def _answers(self, encoder: SampledEncoder, world: int, runs: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _answers(
+        self, encoder: SampledEncoder, world: int, runs: int, rng: np.random.Generator
+    ) -> dict[str, NDArray[np.float64]]:
         """Whether the answer contains what the one would have said at this step, less the same for the other.
 
-        For all randomisers the likelihood ratio grows with it.
+        For all randomisers the likelihood ratio grows with it. The step itself is watched too.
         """
         steps = encoder.layout.spec.horizon
         values = np.array([[encoder.value(person, h, bit=1) for h in range(steps)] for person in self.people])
-        scores = np.empty(runs)
+        scores, seen = np.empty(runs), np.empty(runs)
         for i in range(runs):
             report = encoder.encode(self.people[world], rng)
             zero, one = values[:, report.step]
             scores[i] = float(report.support[one]) - float(report.support[zero])
-        return scores
+            seen[i] = report.step
+        return {"likelihood ratio": scores, "step": seen}
 
 
 def local(privacy: Local, *, steps: int = 1, stationary: bool = False) -> LocalTarget:

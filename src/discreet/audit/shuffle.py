@@ -12,7 +12,7 @@ from discreet.audit.world import corners, tiny
 from discreet.errors import InvalidInput, check_integer
 from discreet.privacy import Budget, Guarantee
 from discreet.privatizers import ShufflePrivatizer
-from discreet.privatizers.encoders import BinomialEncoder
+from discreet.privatizers.encoders import BinomialEncoder, SimulatedBinomialEncoder
 from discreet.privatizers.shuffle import BitShuffler, paper_bits
 
 if TYPE_CHECKING:
@@ -55,40 +55,48 @@ class ShuffleTarget:
     def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
         """Sends, mixes and looks at ``runs`` batches, message by message."""
         encoder, users = self.encoder, self.users
-        still = [encoder.touch(person, rng) for person in self.people]
+        still = [SimulatedBinomialEncoder(encoder.layout, 1, 0.5).encode(person, rng) for person in self.people]
         data = np.zeros((2, encoder.layout.size), dtype=np.int64)
         for row, report in zip(data, still, strict=True):
             np.add.at(row, report.indices, report.ones)
         zero, one = (np.flatnonzero(mine > other) for mine, other in (data, data[::-1]))
-        quiet = BinomialEncoder(encoder.layout, encoder.noise_bits, 0.0)
-        logs = self._log_noise()
-        names = ("likelihood ratio", "linear", "linked, first messages", "linked, all messages")
+        honest = users - self.silent
+        logs, own = self._log_noise(honest), self._log_noise(1)  # of all users' noise in a counter, and of one user's
+        names = ("likelihood ratio", "linear", "linked, columns", "linked, first messages", "linked, reports")
         found = {name: np.empty(runs) for name in names}
         for i in range(runs):
-            reports = [
-                (quiet if user < self.silent else encoder).encode(self.people[world if user == users - 1 else 0], rng)
-                for user in range(users)
-            ]
+            reports = [encoder.encode(self.people[world if user == users - 1 else 0], rng) for user in range(users)]
+            for sent in reports[: self.silent]:
+                sent.bits[:, encoder.data_bits :] = False
             mixed = self.shuffler.mix(reports, rng)
-            noise = mixed.sum(axis=1) - (users - 1) * data[0] + encoder.data_bits  # as if the last one had no data
-            ratio = logs[noise - data[1]] - logs[noise - data[0]]
-            found["likelihood ratio"][i] = round(float(np.clip(ratio, -1e3, 1e3).sum()), 9)
+            noise = mixed.sum(axis=1) - (users - 1) * data[0]  # as if the last one had no data
+            found["likelihood ratio"][i] = round(_ratio(logs, noise[:, None], data).item(), 9)
             found["linear"][i] = noise[one].sum() - noise[zero].sum()
-            whole = mixed.reshape(len(mixed), users, -1).astype(np.int64)  # as if reports had stayed whole
-            apart = whole[one].sum(axis=0) - whole[zero].sum(axis=0)
-            found["linked, first messages"][i] = apart[:, 0].max()
-            found["linked, all messages"][i] = apart.sum(axis=1).max()
+            columns = mixed[one].sum(axis=0, dtype=np.int64) - mixed[zero].sum(axis=0, dtype=np.int64)
+            found["linked, columns"][i] = columns.max()  # messages that were mixed alike in all counters
+            whole = mixed.reshape(len(mixed), users, -1).sum(axis=2, dtype=np.int64)  # as if reports had stayed whole
+            found["linked, first messages"][i] = columns.reshape(users, -1)[:, 0].max()
+            found["linked, reports"][i] = round(float(np.logaddexp.reduce(_ratio(own, whole, data))), 9)
         return found
 
-    def _log_noise(self) -> NDArray[np.float64]:
-        """Returns ln P(noise bits = k − data bits), with nothing below and above what is possible."""
+    def _log_noise(self, users: int) -> tuple[NDArray[np.float64], int]:
+        """Returns ln P(the noise bits of ``users`` users in a counter = k), and the place of k = 0."""
         from scipy.stats import binom
 
-        encoder = self.encoder
-        k = np.arange(-encoder.data_bits, self.users * encoder.messages + encoder.data_bits + 1)
-        logs = binom.logpmf(k, (self.users - self.silent) * encoder.noise_bits, encoder.probability)
-        logs[~np.isfinite(logs)] = -1e6
-        return np.asarray(logs, dtype=np.float64)
+        encoder, place = self.encoder, 2 * self.encoder.data_bits
+        k = np.arange(-place, self.users * encoder.messages + place + 1)
+        logs = np.asarray(binom.logpmf(k, users * encoder.noise_bits, encoder.probability), dtype=np.float64)
+        logs[~np.isfinite(logs)] = -1e3  # impossible
+        return logs, place
+
+
+def _ratio(
+    logs: tuple[NDArray[np.float64], int], seen: NDArray[np.int64], data: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Returns ln P(seen | the one) − ln P(seen | the other), added up over the counters (counters, n)."""
+    table, place = logs
+    ratio: NDArray[np.float64] = table[place + seen - data[1][:, None]] - table[place + seen - data[0][:, None]]
+    return np.asarray(ratio.sum(axis=0), dtype=np.float64)
 
 
 def shuffle(
@@ -108,6 +116,7 @@ def shuffle(
         silent = users - privatizer.honest(users)
     if not 0 <= silent < users:
         raise InvalidInput(f"silent must lie in [0, {users}), the users but one, got silent={silent}")
+    assert isinstance(privatizer.encoder, BinomialEncoder)
     return ShuffleTarget("shuffle", privatizer.guarantee, privatizer.encoder, corners(steps), users, silent)
 
 

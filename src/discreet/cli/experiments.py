@@ -117,8 +117,7 @@ def report(directory: Path) -> None:
     from discreet.experiments import report as pages
 
     loaded = stored.load(directory)
-    command = f"discreet report {directory}"
-    for path in pages.write(loaded, directory, title=directory.resolve().name, text="", command=command):
+    for path in pages.write(loaded, directory, title=directory.resolve().name):
         click.echo(path)
 
 

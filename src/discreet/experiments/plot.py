@@ -253,10 +253,9 @@ def _caption(title: str, part: Sequence[Group], *, log: bool, gap: float | None)
     if log:
         return f"{title}: the same with logarithmic axes."
     guarantees = [each.guarantee for each in part if each.guarantee["notion"] != "none"]
-    counts = sorted({len(each.rows) for each in part})
-    runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    counts = [len(each.rows) for each in part]
     text = f"{title}: cumulative regret. "
-    text += f"Mean of {runs} runs; the band is ± one standard error. " if counts[-1] > 1 else "One run each. "
+    text += f"Mean of {_runs(counts)} runs; the band is ± one standard error. " if max(counts) > 1 else "One run each. "
     if gap is not None:
         text += "Dotted: acting at random. "
     if guarantees:
@@ -267,6 +266,10 @@ def _caption(title: str, part: Sequence[Group], *, log: bool, gap: float | None)
     if any(guarantee["noise"] == "fast" for guarantee in guarantees):
         text += "The noise is for simulation only."
     return text.strip()
+
+
+def _runs(counts: list[int]) -> str:
+    return f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else f"{max(counts)}"
 
 
 def _names(found: list[str]) -> dict[str, str]:
@@ -344,8 +347,8 @@ def plot_regret(
 
 def _heading(curves: Sequence[tuple[str, Sequence[Curve]]], note: str) -> str:
     """Returns what is above the legend."""
-    count = max(len(runs) for _, runs in curves)
-    band = f"mean of {count} runs, band ± standard error" if count > 1 else "one run each"
+    counts = [len(runs) for _, runs in curves]
+    band = f"mean of {_runs(counts)} runs, band ± standard error" if max(counts) > 1 else "one run each"
     return "\n".join(textwrap.wrap("; ".join(filter(None, [band, _printable(note)])), _WRAP + 6))
 
 
@@ -369,13 +372,13 @@ def _draw(axes: Any, curves: list[Sequence[Curve]], *, log: bool, gap: float | N
     axes.grid(alpha=0.3, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     if log:
-        axes.set(xscale="log", yscale="log", xlim=(0.95, 1.1 * last))
+        axes.set(xscale="log", yscale="log" if top > 0 else "linear", xlim=(0.95, 1.1 * last))
     else:
         most = max(top, min(gap * last if gap else 0.0, 1.5 * top)) or 1.0  # what does not learn must not hide the rest
         axes.set(xlim=(0, 1.01 * last), ylim=(-0.015 * most, 1.03 * most))  # zero regret is seen above the axis
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(_number)
-        if log:
+        if axis.get_scale() == "log":
             axis.get_minor_locator().set_params(subs=(2, 5))
             axis.set_minor_formatter("")
     return handles

@@ -159,6 +159,8 @@ class _Simulation:
         """Plays all people: whole batches in compiled code where possible, the rest by the protocol."""
         agent = self.agent
         while self.done < len(self.gaps):
+            if len(agent.shuffler.reports) == agent.batch_size:  # somebody interrupted the server
+                self._collect()
             left, waiting = len(self.gaps) - self.done, len(agent.shuffler.reports)
             if agent.count + agent.batch_size > agent.episodes:  # a last batch that can never be completed
                 for _ in range(left):
@@ -198,6 +200,7 @@ class _Simulation:
                 first += people
                 if high > low:
                     saved = agent.snapshot()
+                    agent.tell()  # from here on nothing is taken back
                 bar.update(self.done)
         except BaseException:
             agent.restore(saved)
@@ -210,11 +213,17 @@ class _Simulation:
         trajectory = self.mdp.sample(policy, self.people)
         reports = agent.shuffler.reports
         reports.append(agent.encoder.encode(trajectory, self._encoder))  # at the user
-        if len(reports) == agent.batch_size:
-            batch = agent.shuffler(reports, self._shuffler)
-            reports.clear()
-            agent.observe(batch)  # at the server
         self._score(policy)
+        if len(reports) == agent.batch_size:
+            self._collect()
+
+    def _collect(self) -> None:
+        """Hands the complete batch on to the server."""
+        agent = self.agent
+        shuffler = agent.shuffler
+        batch = shuffler(shuffler.reports, self._shuffler)
+        shuffler.reports.clear()  # before anything is released: nobody is ever in two batches
+        agent.observe(batch)
 
     def _score(self, policy: NDArray[Any]) -> None:
         """Writes down the gap of the policy that the next person plays."""

@@ -51,6 +51,7 @@ _SPARE = 1e-8  # share of δ that is given up with the tails of the noise, and a
 _SLACK = 1e-6  # share of δ that is left to floating point; its errors are of the order of 1e-9
 _FOLDED = 1e-12  # share of the tilted loss that may lie outside the window of the transform
 _LEAST = 1e-200  # the smallest δ at which anything is proven: probabilities stay normal numbers
+_MOST_VARIANCE = 1e11  # of a counter's noise: what fits into memory
 _VERSION = 2
 
 
@@ -204,13 +205,25 @@ def calibrate(honest: int, shift: int, pairs: int, eps: float, delta: float) -> 
     def proven(m: int, p: float) -> float:
         return epsilon(BinomialEvent(honest * m, p, shift, pairs), delta)
 
+    variance = 2 * pairs * (shift / accounting.gaussian_mu(eps, delta)) ** 2  # what Gaussian noise would need
+    if variance > _MOST_VARIANCE:
+        raise InvalidInput(f"noise for epsilon={eps!r}, delta={delta!r} is too large to be accounted for")
     key = {"honest": honest, "shift": shift, "pairs": pairs, "epsilon": eps, "delta": delta}
-    known = _recall(key)
-    if known is not None and 0.99 * eps <= proven(*known) <= eps:
+    known = _recall(key, most=100 + math.ceil(40 * variance / honest))
+    if known is not None and _is_best(known, eps, proven):
         return known
     found = _solve(honest, shift, pairs, eps, delta, proven)
     _remember(key, found)
     return found
+
+
+def _is_best(known: tuple[int, float], eps: float, proven: Callable[[int, float], float]) -> bool:
+    """Whether noise is proven for the budget, and less of it would not be, or would not matter."""
+    m, p = known
+    got = proven(m, p)
+    if got > eps or (m > 1 and proven(m - 1, 0.5) <= eps):
+        return False
+    return got >= 0.99 * eps or proven(m, 0.99 * p) > eps
 
 
 def _solve(
@@ -251,14 +264,15 @@ def _file(key: dict[str, Any]) -> Path | None:
     return base / "discreet" / f"binomial-{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 
 
-def _recall(key: dict[str, Any]) -> tuple[int, float] | None:
+def _recall(key: dict[str, Any], most: int) -> tuple[int, float] | None:
+    """Returns what is kept, if it is of our kind and not absurd; it is not proven yet."""
     try:
         path = _file(key)
         document = json.loads(path.read_text()) if path else None
         m, p = int(document["bits"]), float(document["probability"])  # type: ignore[index]
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError):
+    except (OSError, ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError, RuntimeError):
         return None  # nothing there, or nothing of ours: it is computed anew
-    return (m, p) if m >= 1 and 0 < p <= 0.5 else None
+    return (m, p) if 1 <= m <= most and 0 < p <= 0.5 else None
 
 
 def _remember(key: dict[str, Any], found: tuple[int, float]) -> None:
@@ -268,7 +282,10 @@ def _remember(key: dict[str, Any], found: tuple[int, float]) -> None:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(f".{os.getpid()}.tmp")
-        draft.write_text(json.dumps({**key, "bits": found[0], "probability": found[1]}))
-        draft.replace(path)
+        try:
+            draft.write_text(json.dumps({**key, "bits": found[0], "probability": found[1]}))
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
     except (OSError, RuntimeError):
         return  # a cache that cannot be written is no obstacle

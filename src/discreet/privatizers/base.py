@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from discreet.privacy import Guarantee
     from discreet.sums import ExactSum, PrivateSum
 
-__all__ = ["Collector", "Encoder", "PrivateCounts", "Privatizer", "RawServer", "Shuffler"]
+__all__ = ["Collector", "Encoder", "PrivateCounts", "Privatizer", "RawServer", "Shuffler", "check_reports"]
 
 R = TypeVar("R", bound=Report)
 B = TypeVar("B", bound=Batch)
@@ -72,9 +72,17 @@ class Collector(Shuffler[RawReport, RawBatch]):
 
     def __call__(self, reports: Sequence[RawReport], rng: np.random.Generator | None = None) -> RawBatch:
         """Returns the reports, one row each."""
-        if not reports:
-            raise InvalidInput("a batch needs at least one report")
+        check_reports(reports, RawReport)
         return RawBatch(np.stack([r.indices for r in reports]), np.stack([r.values for r in reports]))
+
+
+def check_reports(reports: Sequence[Report], kind: type[Report]) -> None:
+    """Raises unless there are reports, all of one kind; never shows one."""
+    if len(reports) == 0:
+        raise InvalidInput("a batch needs at least one report")
+    for report in reports:
+        if not isinstance(report, kind):
+            raise TypeError(f"expected a {kind.__name__}, got {type(report).__name__}")
 
 
 class RawServer:

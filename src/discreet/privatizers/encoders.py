@@ -11,19 +11,29 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, UnknownName, check_flag, check_integer, check_number
 from discreet.mdp.spec import Spec
 from discreet.privacy.messages import BitsReport, NoisyReport, RawReport, SampledReport, SimulatedReport
 from discreet.privatizers.layout import Layout
 from discreet.privatizers.randomisers import Randomiser, choose
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from discreet.mdp import Trajectory
     from discreet.noise.fast import Distribution
 
-__all__ = ["BinomialEncoder", "NoisyEncoder", "RawEncoder", "SampledEncoder", "from_json"]
+__all__ = [
+    "KINDS",
+    "BinomialEncoder",
+    "NoisyEncoder",
+    "RawEncoder",
+    "SampledEncoder",
+    "SimulatedBinomialEncoder",
+    "from_json",
+]
 
 
 @dataclass(frozen=True)
@@ -95,6 +105,12 @@ class NoisyEncoder(_LayoutEncoder):
 
     kind = "noisy"
 
+    def __post_init__(self) -> None:
+        if self.distribution not in ("laplace", "gaussian"):
+            raise UnknownName("distribution", self.distribution, ("laplace", "gaussian"))
+        if not 0 < check_number("scale", self.scale) < np.inf:
+            raise InvalidInput(f"scale must be positive and finite, got scale={self.scale!r}")
+
     def _parameters(self) -> dict[str, Any]:
         return {"distribution": self.distribution, "scale": self.scale}
 
@@ -158,8 +174,8 @@ class SampledEncoder(_LayoutEncoder):
 
 
 @dataclass(frozen=True)
-class BinomialEncoder(_LayoutEncoder):
-    """Sends one-bit messages: for every counter the same number of data bits, touched or not, and noise bits.
+class _Bits(_LayoutEncoder):
+    """One-bit messages: for every counter the same number of data bits, touched or not, and noise bits.
 
     A counter has 1 data bit, or H if it is pooled over the steps, as many of them 1 as the user's count is; a real
     reward becomes a bit at random, with the reward as its mean.
@@ -168,18 +184,15 @@ class BinomialEncoder(_LayoutEncoder):
         layout: Of the counters.
         noise_bits: Noise bits a counter, m.
         probability: With which each is 1, p.
-
-    Guarantee:
-        None by itself: a report must reach the server only through a shuffler that takes it apart.
-
-    References:
-        Bai et al. (2025), Appendix, Algorithm 4, with every bit a message of its own.
     """
 
     noise_bits: int
     probability: float
 
-    kind = "binomial"
+    def __post_init__(self) -> None:
+        check_integer("noise_bits", self.noise_bits)
+        if not 0 < self.probability <= 0.5:
+            raise InvalidInput(f"probability must lie in (0, 1/2], got probability={self.probability!r}")
 
     def _parameters(self) -> dict[str, Any]:
         return {"noise_bits": self.noise_bits, "probability": self.probability}
@@ -199,15 +212,29 @@ class BinomialEncoder(_LayoutEncoder):
         """Noise bits of a user and counter that are 1, on average."""
         return self.noise_bits * self.probability
 
-    def touch(self, trajectory: Trajectory, rng: np.random.Generator) -> SimulatedReport:
-        """Returns the data bits that are 1: raw data, for a simulated shuffler only."""
+    def _touched(self, trajectory: Trajectory, rng: np.random.Generator) -> SimulatedReport:
+        """The data bits that are 1: raw data."""
         indices, values = self._contribution(trajectory)
         ones = (rng.random(len(values)) < values).astype(np.int64)  # 1 stays 1, a real reward is rounded at random
         return SimulatedReport(indices, ones)
 
+
+@dataclass(frozen=True)
+class BinomialEncoder(_Bits):
+    """Sends one-bit messages: every data bit and every noise bit is a message of its own.
+
+    Guarantee:
+        None by itself: a report must reach the server only through a shuffler that takes it apart.
+
+    References:
+        Bai et al. (2025), Appendix, Algorithm 4, with every bit a message of its own.
+    """
+
+    kind = "binomial"
+
     def encode(self, trajectory: Trajectory, rng: np.random.Generator) -> BitsReport:
         """Returns all messages, (counters, messages)."""
-        touched = self.touch(trajectory, rng)
+        touched = self._touched(trajectory, rng)
         counts = np.zeros(self.layout.size, dtype=np.int64)
         np.add.at(counts, touched.indices, touched.ones)
         data = np.arange(self.data_bits) < counts[:, None]
@@ -216,38 +243,55 @@ class BinomialEncoder(_LayoutEncoder):
 
 
 @dataclass(frozen=True)
-class SimulatedBinomialEncoder(BinomialEncoder):
-    """The fast path in simulation: the same law at the analyser, without drawing every bit."""
+class SimulatedBinomialEncoder(_Bits):
+    """The fast path in simulation: the same law at the analyser, without drawing every bit. Never at a user.
+
+    Guarantee:
+        None: a report is raw, and meant for `discreet.privatizers.shuffle.SimulatedShuffler` only.
+    """
 
     kind = "simulated-binomial"
 
-    def encode(self, trajectory: Trajectory, rng: np.random.Generator) -> SimulatedReport:  # type: ignore[override]
+    def encode(self, trajectory: Trajectory, rng: np.random.Generator) -> SimulatedReport:
         """Returns the data bits; the simulated shuffler adds the noise of the whole batch."""
-        return self.touch(trajectory, rng)
+        return self._touched(trajectory, rng)
 
 
-def from_json(text: str) -> RawEncoder | NoisyEncoder | SampledEncoder | BinomialEncoder:
+#: The kinds of encoders that users have; the simulated one is raw, and for simulation only.
+KINDS: tuple[str, ...] = ("raw", "noisy", "sampled", "binomial")
+
+
+def from_json(
+    text: str, kinds: Sequence[str] = KINDS
+) -> RawEncoder | NoisyEncoder | SampledEncoder | BinomialEncoder | SimulatedBinomialEncoder:
     """Returns the encoder that ``to_json`` wrote.
 
+    Args:
+        text: The JSON.
+        kinds: Which kinds are accepted: a user who trusts nobody takes ``("noisy", "sampled")`` and nothing raw.
+
     Raises:
-        ValueError: If the text is not one.
+        ValueError: If the text is no encoder, is none of these kinds, or has parameters that hide nothing.
     """
     try:
         document = json.loads(text)
-        layout, parameters = document["layout"], document["parameters"]
+        kind, layout, parameters = document["kind"], document["layout"], document["parameters"]
+        if kind not in kinds:
+            raise InvalidInput(f"this encoder is of the kind {kind!r}, not {', '.join(kinds)}")
+        for flag in ("stationary", "visits"):
+            check_flag(flag, layout[flag])
         spec = Spec(layout["states"], layout["actions"], layout["horizon"], np.array(layout["initial"]))
-        where = Layout(spec, bool(layout["stationary"]), bool(layout["visits"]))
-        if document["kind"] == RawEncoder.kind:
+        where = Layout(spec, layout["stationary"], layout["visits"])
+        if kind == RawEncoder.kind:
             return RawEncoder(where)
-        if document["kind"] == NoisyEncoder.kind:
-            distribution: Distribution = "laplace" if parameters["distribution"] == "laplace" else "gaussian"
-            return NoisyEncoder(where, distribution, float(parameters["scale"]))
-        for kind in (BinomialEncoder, SimulatedBinomialEncoder):
-            if document["kind"] == kind.kind:
-                return kind(where, int(parameters["noise_bits"]), float(parameters["probability"]))
-        if document["kind"] == SampledEncoder.kind:
+        if kind == NoisyEncoder.kind:
+            return NoisyEncoder(where, parameters["distribution"], parameters["scale"])
+        if kind == SampledEncoder.kind:
             size = SampledEncoder.values(spec)
-            return SampledEncoder(where, choose(parameters["randomiser"], float(parameters["epsilon"]), size))
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
+            return SampledEncoder(where, choose(parameters["randomiser"], parameters["epsilon"], size))
+        binomial = BinomialEncoder if kind == BinomialEncoder.kind else SimulatedBinomialEncoder
+        return binomial(where, parameters["noise_bits"], parameters["probability"])
+    except InvalidInput:
+        raise
+    except (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
         raise InvalidInput(f"this is not an encoder: {type(error).__name__}") from None
-    raise InvalidInput(f"this is not an encoder: unknown kind {document['kind']!r}")

@@ -20,10 +20,10 @@ from discreet.privacy import (
     accounting,
 )
 from discreet.privacy.sensitivity import tabular
-from discreet.privatizers.base import PrivateCounts, Shuffler
+from discreet.privatizers.base import PrivateCounts, Shuffler, check_reports
 from discreet.privatizers.encoders import NoisyEncoder, SampledEncoder
 from discreet.privatizers.layout import Layout
-from discreet.privatizers.randomisers import Randomiser, choose
+from discreet.privatizers.randomisers import MOST, Randomiser, choose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +45,7 @@ class NoisyCollector(Shuffler[NoisyReport, NoisyBatch]):
 
     def __call__(self, reports: Sequence[NoisyReport], rng: np.random.Generator | None = None) -> NoisyBatch:
         """Returns the reports, one row each."""
+        check_reports(reports, NoisyReport)
         return NoisyBatch(np.stack([report.values for report in reports]))
 
 
@@ -53,6 +54,7 @@ class SampledCollector(Shuffler[SampledReport, SampledBatch]):
 
     def __call__(self, reports: Sequence[SampledReport], rng: np.random.Generator | None = None) -> SampledBatch:
         """Returns the reports, one row each."""
+        check_reports(reports, SampledReport)
         return SampledBatch(
             np.array([report.step for report in reports]), np.stack([report.support for report in reports])
         )
@@ -183,8 +185,8 @@ class NoisyLocal(LocalPrivatizer):
     def collect(self, batch: NoisyBatch) -> None:
         """Adds up the vectors; nothing changes if an error is raised."""
         self._admit(batch, NoisyBatch)
-        if batch.values.shape != (batch.users, self.layout.size):
-            raise InvalidInput(f"reports must have {self.layout.size} values")
+        if batch.values.shape != (batch.users, self.layout.size) or not np.isfinite(batch.values).all():
+            raise InvalidInput(f"reports must have {self.layout.size} finite values")
         self._total += batch.values.sum(axis=0)
         self.count += batch.users
 
@@ -203,8 +205,7 @@ class SampledLocal(LocalPrivatizer):
         if privacy.calibration == "paper":
             raise InvalidInput("calibration='paper' is printed for local sum='laplace', got sum='sampled'")
         size = SampledEncoder.values(layout.spec)
-        epsilon = privacy.epsilon * (1 - 1e-9)  # rounded so that the loss of the probabilities stays below the budget
-        self.encoder = SampledEncoder(layout, choose(privacy.randomiser, epsilon, size))
+        self.encoder = SampledEncoder(layout, choose(privacy.randomiser, privacy.epsilon, size))
         self.shuffler = SampledCollector()
         self._supports = np.zeros((layout.steps, size))
         self._users = np.zeros(layout.steps)
@@ -274,7 +275,9 @@ class SampledLocal(LocalPrivatizer):
         """Counts the answers; nothing changes if an error is raised."""
         self._admit(batch, SampledBatch)
         size = self._supports.shape[1]
-        if batch.support.shape != (batch.users, size) or not np.isin(batch.steps, np.arange(self.layout.steps)).all():
+        whole = batch.steps.dtype.kind in "iu" and batch.support.dtype == np.bool_
+        known = whole and np.isin(batch.steps, np.arange(self.layout.steps)).all()
+        if batch.support.shape != (batch.users, size) or not known:
             raise InvalidInput(f"reports must have {size} bits about one of {self.layout.steps} steps")
         np.add.at(self._supports, batch.steps, batch.support)
         self._users += np.bincount(batch.steps, minlength=self.layout.steps)
@@ -293,12 +296,10 @@ class SampledLocal(LocalPrivatizer):
 def _least(layout: Layout, privacy: Local) -> str:
     """Returns the local sum with the least noise a user in a transition count, among those proven for the budget."""
     sensitivity = tabular(layout.spec.horizon, layout.families, stationary=layout.stationary)
-    randomiser: Randomiser = choose(privacy.randomiser, privacy.epsilon, SampledEncoder.values(layout.spec))
-    H, v = layout.spec.horizon, randomiser.variance(2, holds=False)
-    variances = {
-        "laplace": 2 * (sensitivity.l1 / privacy.epsilon) ** 2,
-        "sampled": (H * H if layout.stationary else H) * v,
-    }
+    H, variances = layout.spec.horizon, {"laplace": 2 * (sensitivity.l1 / privacy.epsilon) ** 2}
+    if privacy.epsilon <= MOST:
+        randomiser: Randomiser = choose(privacy.randomiser, privacy.epsilon, SampledEncoder.values(layout.spec))
+        variances["sampled"] = (H * H if layout.stationary else H) * randomiser.variance(2, holds=False)
     if privacy.delta > 0:
         variances["gaussian"] = (sensitivity.l2 / accounting.gaussian_mu(privacy.epsilon, privacy.delta)) ** 2
     return min(variances, key=lambda name: variances[name])

@@ -17,12 +17,32 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from discreet.errors import UnknownName
+from discreet.errors import InvalidInput, UnknownName, check_integer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["RANDOMISERS", "RandomisedResponse", "Randomiser", "SubsetSelection", "UnaryEncoding", "choose"]
+__all__ = ["MOST", "RANDOMISERS", "RandomisedResponse", "Randomiser", "SubsetSelection", "UnaryEncoding", "choose"]
+
+
+#: The largest ε
+MOST = 30.0  # beyond that, the probability of not telling the truth is too small for a draw of 53 bits
+
+
+_LESS = 1 - 1e-12  # so that the rounding of logarithms stays below the budget
+
+
+def _drawn(p: float) -> float:
+    """Returns the next larger probability that a draw of 53 bits can have.
+
+    So the loss of a randomiser is that of what is really drawn, not that of a formula.
+    """
+    return min(math.ceil(p * 2**53) + 1, 2**53 - 1) / 2**53
+
+
+def _log_comb(n: int, k: int) -> float:
+    """Returns ln comb(n, k), however large."""
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 @dataclass(frozen=True)
@@ -37,6 +57,11 @@ class Randomiser:
     size: int
 
     name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if not 0 < self.epsilon <= MOST:
+            raise InvalidInput(f"randomisers go up to epsilon={MOST}, got epsilon={self.epsilon!r}")
+        check_integer("size", self.size)
 
     @property
     def probabilities(self) -> tuple[float, float]:
@@ -78,8 +103,8 @@ class UnaryEncoding(Randomiser):
 
     @cached_property
     def probabilities(self) -> tuple[float, float]:
-        """P = ½, q = 1/(e^ε + 1)."""
-        return 0.5, 1 / (math.exp(self.epsilon) + 1)
+        """P = ½, q = 1/(e^ε + 1), rounded up to what can be drawn."""
+        return 0.5, _drawn(1 / (math.exp(self.epsilon * _LESS) + 1))
 
     @property
     def loss(self) -> float:
@@ -127,21 +152,22 @@ class SubsetSelection(Randomiser):
         k = self.size
         if k == 1:
             return 1.0, 0.0
-        p = d / (d + (k - d) * math.exp(-self.epsilon))
+        rest = (k - d) * math.exp(-self.epsilon * _LESS)
+        p = 1 - _drawn(rest / (d + rest))  # the smaller of the two is rounded; the difference is exact
         return p, (p * (d - 1) + (1 - p) * d) / (k - 1)
 
     @cached_property
     def probabilities(self) -> tuple[float, float]:
-        """P = d·e^ε/(d·e^ε + k − d), q = (p(d − 1) + (1 − p)d)/(k − 1)."""
+        """P = d·e^ε/(d·e^ε + k − d), rounded down to what can be drawn; q = (p(d − 1) + (1 − p)d)/(k − 1)."""
         return self._probabilities(self.chosen)
 
     @property
     def loss(self) -> float:
-        """Sets with the true value against sets without it."""
+        """Sets with the true value, comb(k−1, d−1) of them, against sets without it, comb(k−1, d)."""
         if self.size == 1:
             return 0.0
         p, d, k = self.probabilities[0], self.chosen, self.size
-        return math.log(p / math.comb(k - 1, d - 1) * math.comb(k - 1, d) / (1 - p))
+        return math.log(p / (1 - p)) + math.log((k - d) / d)
 
     def report(self, value: int, rng: np.random.Generator) -> NDArray[np.bool_]:
         """Returns the set, as bits."""
@@ -158,8 +184,8 @@ class SubsetSelection(Randomiser):
         if report.sum() != d:
             return 0.0
         if report[value]:
-            return p / math.comb(k - 1, d - 1)
-        return (1 - p) / math.comb(k - 1, d)
+            return math.exp(math.log(p) - _log_comb(k - 1, d - 1))
+        return math.exp(math.log(1 - p) - _log_comb(k - 1, d)) if p < 1 else 0.0
 
     def _set_variance(self, width: int, *, holds: bool) -> float:
         p, d, k, w = self.probabilities[0], self.chosen, self.size, width - holds

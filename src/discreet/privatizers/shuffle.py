@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from discreet.errors import CapacityExceeded, InvalidInput, check_fraction
 from discreet.privacy import BitsReport, Guarantee, ShuffledBatch, SimulatedReport, accounting, binomial
-from discreet.privatizers.base import PrivateCounts, Shuffler
+from discreet.privatizers.base import PrivateCounts, Shuffler, check_reports
 from discreet.privatizers.encoders import BinomialEncoder, SimulatedBinomialEncoder
 from discreet.privatizers.layout import Layout
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from discreet.mdp import Spec
-    from discreet.privacy import Shuffle
+    from discreet.privacy import Report, Shuffle
 
 __all__ = ["BitShuffler", "ShufflePrivatizer", "SimulatedShuffler", "paper_bits"]
 
@@ -38,6 +38,9 @@ class BitShuffler(Shuffler[BitsReport, ShuffledBatch]):
         self, reports: Sequence[BitsReport], rng: np.random.Generator
     ) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
         """Returns all messages, (counters, users·messages), each counter's in an order of its own."""
+        check_reports(reports, BitsReport)
+        if any(report.bits.dtype != np.bool_ for report in reports):
+            raise TypeError("messages must be bits")
         return rng.permuted(np.concatenate([report.bits for report in reports], axis=1), axis=1)
 
     def __call__(self, reports: Sequence[BitsReport], rng: np.random.Generator) -> ShuffledBatch:
@@ -49,12 +52,13 @@ class BitShuffler(Shuffler[BitsReport, ShuffledBatch]):
 class SimulatedShuffler(Shuffler[SimulatedReport, ShuffledBatch]):
     """The fast path in simulation: adds Bin(users·m, p) to the data bits of each counter, the law of all noise bits."""
 
-    def __init__(self, encoder: BinomialEncoder) -> None:
+    def __init__(self, encoder: SimulatedBinomialEncoder) -> None:
         super().__init__()
         self._encoder = encoder
 
     def __call__(self, reports: Sequence[SimulatedReport], rng: np.random.Generator) -> ShuffledBatch:
         """Returns the multisets."""
+        check_reports(reports, SimulatedReport)
         encoder, users = self._encoder, len(reports)
         ones = rng.binomial(users * encoder.noise_bits, encoder.probability, size=encoder.layout.size)
         np.add.at(ones, np.concatenate([r.indices for r in reports]), np.concatenate([r.ones for r in reports]))
@@ -107,8 +111,8 @@ class ShufflePrivatizer:
         self._shift = spec.horizon if stationary else 1
         self._pairs = self.layout.families * (1 if stationary else spec.horizon)
         self._encoders = {int(users): self._encoder(int(users), messages) for users in np.unique(self.batches)}
-        self._shufflers = {
-            users: BitShuffler() if messages else SimulatedShuffler(encoder)
+        self._shufflers: dict[int, BitShuffler | SimulatedShuffler] = {
+            users: BitShuffler() if isinstance(encoder, BinomialEncoder) else SimulatedShuffler(encoder)
             for users, encoder in self._encoders.items()
         }
         self.count = 0
@@ -120,14 +124,14 @@ class ShufflePrivatizer:
         """Returns how many users of a batch of ``users`` are taken to add their noise."""
         return math.floor(self.privacy.honest_fraction * users + 1e-9)
 
-    def _encoder(self, users: int, messages: bool) -> BinomialEncoder:
+    def _encoder(self, users: int, messages: bool) -> BinomialEncoder | SimulatedBinomialEncoder:
         """Returns the encoder of a batch of ``users``."""
         privacy, H = self.privacy, self.layout.spec.horizon
         honest = self.honest(users)
         if honest < 1:
             raise InvalidInput(
                 f"a batch of {users} users with honest_fraction={privacy.honest_fraction} has no honest user: "
-                f"the smallest batch is {math.ceil(1 / privacy.honest_fraction)}"
+                f"the smallest batch is {math.ceil((1 - 1e-9) / privacy.honest_fraction)}"
             )
         if privacy.calibration == "paper":
             if not self.layout.visits:
@@ -143,14 +147,14 @@ class ShufflePrivatizer:
         return int(self.batches[min(self.batch, len(self.batches) - 1)])
 
     @property
-    def encoder(self) -> BinomialEncoder:
+    def encoder(self) -> BinomialEncoder | SimulatedBinomialEncoder:
         """What runs at the users of the current batch."""
         return self._encoders[self.batch_size]
 
     @property
-    def shuffler(self) -> BitShuffler | SimulatedShuffler:
-        """What mixes the current batch."""
-        return self._shufflers[self.batch_size]
+    def shuffler(self) -> Shuffler[Report, ShuffledBatch]:
+        """What mixes the current batch; it takes the reports of the current encoder and no others."""
+        return cast("Shuffler[Report, ShuffledBatch]", self._shufflers[self.batch_size])
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -162,7 +166,7 @@ class ShufflePrivatizer:
             found.append((accounting.epsilon(event, self.privacy.delta), event))
         epsilon, event = max(found, key=lambda pair: pair[0])
         fraction = self.privacy.honest_fraction
-        assumptions = [f"at least {fraction:.0%} of the users of every batch add their noise bits"]
+        assumptions = [f"at least {100 * fraction:g}% of the users of every batch add their noise bits"]
         assumptions.append("the shuffler takes reports apart and mixes each counter's messages")
         return Guarantee(
             "shuffle", epsilon, self.privacy.delta, noise="fast", assumptions=tuple(assumptions), events=event
@@ -238,7 +242,8 @@ class ShufflePrivatizer:
         if batch.users != self.batch_size:
             raise InvalidInput(f"the noise of this batch was calibrated for {self.batch_size} users, got {batch.users}")
         messages = batch.users * self.encoder.messages
-        if batch.ones.shape != (self.layout.size,) or batch.messages != messages:
+        shape = batch.ones.shape == (self.layout.size,) and batch.ones.dtype.kind in "iu"
+        if not shape or batch.messages != messages or batch.ones.min() < 0 or batch.ones.max() > messages:
             raise InvalidInput(f"a batch has {self.layout.size} counters with {messages} messages each")
         self._ones += batch.ones
         self._expected += batch.users * self.encoder.expected
