@@ -42,19 +42,29 @@ def test_commands_in_the_readme_run(line, tmp_path):
 
 
 def test_every_command_and_option_is_documented():
-    text = "\n".join(page.read_text() for page in PAGES)
+    """Each in the section of its command on the page about the command line, or in one that the section points to."""
+    page = (ROOT / "docs" / "cli.md").read_text()
+    shared = page[page.index("## Who is trusted, and with what") :]
     for name, command in cli.commands.items():
-        assert f"discreet {name}" in text
-        for parameter in command.params:
-            for option in parameter.opts:
-                assert option.startswith("-") is False or option in text, f"{name} {option}"
+        found = re.search(rf"## `discreet {name}\b.*?(?=\n## `|\Z)", page, flags=re.DOTALL)
+        assert found, name
+        section = found[0] + (shared if "#who-is-trusted" in found[0] or name == "budget" else "")
+        if name == "reproduce":
+            section += page[page.index("## `discreet sweep") :]
+        parts = {name: command, **getattr(command, "commands", {})}
+        for part, child in parts.items():
+            assert part == name or f"`{part} " in section or f" {part} DIR" in section, part
+            for parameter in child.params:
+                for option in parameter.opts:
+                    assert option.startswith("-") is False or f"`{option}`" in section, f"{name} {part} {option}"
 
 
-def test_every_agent_and_environment_is_documented():
+def test_every_agent_environment_and_experiment_is_documented():
     import discreet
+    from discreet.experiments.reproduce import EXPERIMENTS
 
     text = "\n".join(page.read_text() for page in PAGES)
-    for name in (*discreet.agents.NAMES, *discreet.envs.NAMES):
+    for name in (*discreet.agents.NAMES, *discreet.envs.NAMES, *EXPERIMENTS):
         assert f"`{name}`" in text, name
     for name in discreet.agents.NAMES:
         assert (ROOT / "docs" / "agents" / f"{name}.md").exists()

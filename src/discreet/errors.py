@@ -10,6 +10,10 @@
     │   ├── Unproven                       no guarantee can be proven for what was asked
     │   └── InvalidPersonalData            a person's data is out of bounds; names the field and the bound only
     ├── NotReadable (RuntimeError)         a sum has nothing to release now
+    ├── StoreError                         a directory of runs cannot be used as was asked
+    │   ├── DamagedStore                   a file of it is missing, truncated or altered; names it
+    │   ├── LockedStore                    another process writes to it; names it
+    │   └── DuplicateRun                   the run is there already
     ├── CheckFailed (AssertionError)       an environment or agent does not keep its contract (`discreet.testing`)
     └── MissingExtra (ImportError)         an optional dependency is not installed
 
@@ -30,11 +34,15 @@ __all__ = [
     "BudgetExceeded",
     "CapacityExceeded",
     "CheckFailed",
+    "DamagedStore",
     "DiscreetError",
+    "DuplicateRun",
     "InvalidInput",
     "InvalidPersonalData",
+    "LockedStore",
     "MissingExtra",
     "NotReadable",
+    "StoreError",
     "UnknownName",
     "Unproven",
     "check_flag",
@@ -84,6 +92,22 @@ class InvalidPersonalData(InvalidInput):
 
 class CheckFailed(DiscreetError, AssertionError):
     """An environment or agent does not keep its contract."""
+
+
+class StoreError(DiscreetError):
+    """A directory of runs cannot be used as was asked."""
+
+
+class DamagedStore(StoreError):
+    """A file of the store is missing, truncated or altered; the message names it."""
+
+
+class LockedStore(StoreError):
+    """Another process writes to the store; the message names it."""
+
+
+class DuplicateRun(StoreError):
+    """The run is in the store already."""
 
 
 class MissingExtra(DiscreetError, ImportError):

@@ -39,7 +39,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from discreet import __version__
-from discreet.errors import DiscreetError, InvalidInput, MissingExtra, check_integer, check_number
+from discreet.errors import (
+    DamagedStore,
+    DuplicateRun,
+    InvalidInput,
+    LockedStore,
+    MissingExtra,
+    StoreError,
+    check_integer,
+    check_number,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,22 +74,6 @@ __all__ = [
     "thin",
     "to_table",
 ]
-
-
-class StoreError(DiscreetError):
-    """A directory of runs cannot be used as was asked."""
-
-
-class DamagedStore(StoreError):
-    """A file of the store is missing, truncated or altered; the message names it."""
-
-
-class LockedStore(StoreError):
-    """Another process writes to the store; the message names it."""
-
-
-class DuplicateRun(StoreError):
-    """The run is in the store already."""
 
 
 class Damage(NamedTuple):
