@@ -264,9 +264,9 @@ class TabularAgent:
 
     @property
     def release_size(self) -> int:
-        """How many numbers a release has."""
-        released = self.privatizer.counts()
-        return released.visits.size + released.transitions.size + released.rewards.size
+        """How many numbers a release has, visits, transitions and rewards; asking releases nothing."""
+        S, A, steps = self.spec.states, self.spec.actions, 1 if self.stationary else self.spec.horizon
+        return steps * S * A * (S + 2)
 
     @property
     def saved(self) -> Path | None:

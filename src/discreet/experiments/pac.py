@@ -9,7 +9,7 @@ import numpy as np
 
 from discreet import envs, theory
 from discreet.errors import MissingExtra
-from discreet.experiments.plot import write_file
+from discreet.experiments.plot import COLOURS, MARKERS, write_file
 
 try:
     import matplotlib as mpl
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from discreet.experiments.plot import Runs
 
 __all__ = ["counts", "draw"]
-
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_MARKERS = ("o", "s", "^", "v", "D", "P", "X")
 
 
 def counts(results: Runs) -> dict[float, dict[float, list[int]]]:
@@ -55,7 +52,7 @@ def draw(results: Runs, directory: Path) -> dict[str, Path]:
             errors = [
                 float(np.std(runs, ddof=1) / np.sqrt(len(runs))) if len(runs) > 1 else 0.0 for runs in by_alpha.values()
             ]
-            colour, marker = _COLOURS[i % 7], _MARKERS[i % 7]
+            colour, marker = COLOURS[i % 7], MARKERS[i % 7]
             axes.errorbar(alphas, means, errors, color=colour, marker=marker, ms=4, label=f"measured, ε = {epsilon:g}")
             fine = np.geomspace(alphas[0], alphas[-1], 50)
             axes.plot(fine, theory.pucb_pac(**sizes, epsilon=epsilon, alpha=fine), color=colour, ls="--", lw=1)

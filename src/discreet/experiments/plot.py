@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from discreet.experiments.store import Curve, RunRow
 
 __all__ = [
+    "COLOURS",
+    "MARKERS",
     "Group",
     "Runs",
     "chance",
@@ -44,8 +46,10 @@ __all__ = [
     "write_file",
 ]
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_MARKERS = ("o", "s", "^", "v", "D", "P", "X")
+#: Okabe and Ito: distinguishable with any kind of colour vision
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+#: So that curves differ in grey, too
+MARKERS = ("o", "s", "^", "v", "D", "P", "X")
 # With 7 colours and markers, 28 curves differ even in grey; dots are left to acting at random.
 _STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (8, 1.5, 1.5, 1.5)), (0, (2.5, 1.2)))
 _MOST = 14  # settings in one figure
@@ -357,10 +361,10 @@ def _draw(axes: Any, curves: list[Sequence[Curve]], *, log: bool, gap: float | N
     handles, top, last = [], 0.0, 1
     for i, runs in enumerate(curves):
         episodes, mean, error = _mean(runs, log=log)
-        colour = _COLOURS[i % len(_COLOURS)]
+        colour = COLOURS[i % len(COLOURS)]
         look = {"color": colour, "linestyle": _STYLES[i % len(_STYLES)], "linewidth": 1.5}
         offset = 0.03 + 0.16 * (i * 0.382 % 1)  # markers of neighbours do not lie on one another
-        marks = {"marker": _MARKERS[i % len(_MARKERS)], "markersize": 4, "markevery": (offset, 0.2)}
+        marks = {"marker": MARKERS[i % len(MARKERS)], "markersize": 4, "markevery": (offset, 0.2)}
         handles += axes.plot(episodes, mean, zorder=3 + i / 100, **look, **marks)
         if len(runs) > 1:
             axes.fill_between(episodes, mean - error, mean + error, color=colour, alpha=0.2, lw=0)
