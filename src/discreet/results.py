@@ -24,7 +24,9 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 import numpy as np
 
 from discreet.errors import InvalidInput, UnknownName
-from discreet.experiments.store import Curve, RunRow, Store, columns, to_table
+from discreet.experiments.parquet import to_table
+from discreet.experiments.records import Curve, RunRow, columns
+from discreet.experiments.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from discreet import results
-from discreet.errors import InvalidInput, MissingExtra
+from discreet.errors import InvalidInput, MissingExtra, StoreError
 from discreet.experiments import plot, report
 from discreet.experiments.engine import execute
-from discreet.experiments.store import Store, StoreError, summarise, thin
+from discreet.experiments.records import summarise, thin
+from discreet.experiments.store import Store
 from discreet.experiments.sweep import Sweep
 
 pytest.importorskip("pyarrow")

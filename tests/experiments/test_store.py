@@ -28,20 +28,19 @@ from hypothesis import strategies as st
 
 import discreet as dc
 from discreet import results
-from discreet.errors import InvalidInput, MissingExtra, UnknownName
-from discreet.experiments import store as module
-from discreet.experiments.store import (
+from discreet.errors import (
     DamagedStore,
     DuplicateRun,
+    InvalidInput,
     LockedStore,
-    Store,
+    MissingExtra,
     StoreError,
-    host_facts,
-    run_key,
-    source_commit,
-    summarise,
-    thin,
+    UnknownName,
 )
+from discreet.experiments import records
+from discreet.experiments import store as module
+from discreet.experiments.records import host_facts, run_key, source_commit, summarise, thin
+from discreet.experiments.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -233,7 +232,7 @@ class TestRoundTrip:
             pytest.skip("needs git")
         package = tmp_path / "package"
         (package / "experiments").mkdir(parents=True)
-        monkeypatch.setattr(module, "__file__", str(package / "experiments" / "store.py"))
+        monkeypatch.setattr(records, "__file__", str(package / "experiments" / "store.py"))
         ask = source_commit.__wrapped__
 
         def git(*words):
@@ -377,7 +376,9 @@ PREAMBLE = """
 import os, signal, sys, time
 from pathlib import Path
 from discreet.experiments import store as module
-from discreet.experiments.store import Store, run_key
+from discreet.experiments.parquet import unpack
+from discreet.experiments.records import run_key
+from discreet.experiments.store import Store
 from tests.experiments.test_store import config, finished
 """
 
@@ -456,7 +457,7 @@ class TestKilled:
                 before = reader.keys()
                 assert reader.verify() == [] and len(reader.runs()) == len(before) and len(before) in (2, 3), n
                 for path in reader.curves.glob("*.parquet"):  # what pandas and DuckDB would see
-                    module._unpack(path.read_bytes())
+                    unpack(path.read_bytes())
                 with Store.create(place) as store, store.lock():
                     after = store.keys()
                     if row.key not in after:

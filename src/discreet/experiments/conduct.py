@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from discreet.errors import InvalidInput, UnknownName, check_integer
 from discreet.experiments import engine as engines
 from discreet.experiments.progress import Board
+from discreet.experiments.records import run_key
 from discreet.experiments.simulate import simulate
-from discreet.experiments.store import Store, run_key
+from discreet.experiments.store import Store
 from discreet.experiments.sweep import build, text
 
 if TYPE_CHECKING:

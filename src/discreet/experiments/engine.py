@@ -18,14 +18,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from discreet.errors import DiscreetError, MissingExtra
+from discreet.experiments.records import summarise
 from discreet.experiments.simulate import simulate
-from discreet.experiments.store import summarise
 from discreet.experiments.sweep import build
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from discreet.experiments.store import Curve, RunRow
+    from discreet.experiments.records import Curve, RunRow
 
 __all__ = ["ENGINES", "Outcome", "dask", "execute", "local"]
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from discreet.experiments.store import Curve, RunRow
+    from discreet.experiments.records import Curve, RunRow
 
 __all__ = [
     "COLOURS",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from discreet.experiments.store import Curve, RunRow
+    from discreet.experiments.records import Curve, RunRow
 
 __all__ = ["of_directory", "page", "table", "write"]
 

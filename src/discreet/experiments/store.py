@@ -17,63 +17,31 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime as dt
 import errno
 import fcntl
-import functools
 import hashlib
 import json
-import math
 import os
 import platform
 import re
 import sqlite3
-import subprocess
 import threading
 import weakref
-from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from discreet import __version__
-from discreet.errors import (
-    DamagedStore,
-    DuplicateRun,
-    InvalidInput,
-    LockedStore,
-    MissingExtra,
-    StoreError,
-    check_integer,
-    check_number,
-)
+from discreet.errors import DamagedStore, DuplicateRun, InvalidInput, LockedStore, StoreError
+from discreet.experiments.parquet import pack, pyarrow, unpack
+from discreet.experiments.records import Curve, RunRow, canonical, run_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
     from typing import Self
 
-    from numpy.typing import NDArray
 
-__all__ = [
-    "Curve",
-    "Damage",
-    "DamagedStore",
-    "DuplicateRun",
-    "LockedStore",
-    "RunRow",
-    "Store",
-    "StoreError",
-    "columns",
-    "host_facts",
-    "run_key",
-    "source_commit",
-    "summarise",
-    "thin",
-    "to_table",
-]
+__all__ = ["Damage", "Store"]
 
 
 class Damage(NamedTuple):
@@ -81,301 +49,6 @@ class Damage(NamedTuple):
 
     key: str
     reason: str
-
-
-def run_key(config: dict[str, Any]) -> str:
-    """Returns the identity of a run: 16 hex digits of the SHA-256 of its configuration.
-
-    Equal configurations have equal keys: the order of entries does not matter, nor whether it says 1 or 1.0.
-    """
-    return hashlib.sha256(_json(_plain(config, whole=True)).encode()).hexdigest()[:16]
-
-
-def _plain(value: Any, *, whole: bool = False, where: str = "config") -> Any:
-    """Returns a copy as JSON would give it back; with ``whole``, 1.0 becomes 1. Refuses what JSON cannot hold."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise InvalidInput(f"a stored number must be finite, got {where}={value!r}")
-        return int(value) if whole and value.is_integer() and abs(value) < 2**53 else value
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, list | tuple):
-        return [_plain(part, whole=whole, where=f"{where}[{i}]") for i, part in enumerate(value)]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: _plain(part, whole=whole, where=f"{where}.{key}") for key, part in value.items()}
-    raise InvalidInput(f"JSON cannot hold {where}={value!r}")
-
-
-def _json(value: Any) -> str:
-    """Returns the canonical text: sorted keys, no spaces."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """Regret at some of the episodes, exact there.
-
-    Attributes:
-        episodes: The kept episodes, from 1 on, increasing; the first and the last are among them, (n,).
-        regret: Cumulative regret after each of them, (n,).
-        gaps: The gap of each of them, (n,). Mean gaps in between are differences of ``regret``.
-        total: How many episodes there were.
-    """
-
-    episodes: NDArray[np.int64]
-    regret: NDArray[np.float64]
-    gaps: NDArray[np.float64]
-    total: int
-
-    @property
-    def thinning(self) -> str:
-        """How it was thinned, in words."""
-        n = len(self.episodes)
-        kept = "all" if n == self.total else f"{n:,} of"
-        return f"{kept} {self.total:,} episodes, values exact at those kept"
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Curve)
-            and self.total == other.total
-            and np.array_equal(self.episodes, other.episodes)
-            and np.array_equal(self.regret, other.regret)
-            and np.array_equal(self.gaps, other.gaps)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-def thin(regret: NDArray[np.float64], gaps: NDArray[np.float64], keep: int = 1000) -> Curve:
-    """Keeps at most ``keep`` episodes: half of them on a geometric grid, the rest on a linear one.
-
-    The first and the last episode are among them; all are, if there are no more than ``keep``. Which ones depends on
-    the number of episodes and ``keep`` alone, so that curves can be averaged point by point.
-    """
-    regret, gaps = np.asarray(regret, dtype=np.float64), np.asarray(gaps, dtype=np.float64)
-    if gaps.ndim != 1 or regret.shape != gaps.shape or not len(gaps):
-        raise InvalidInput(f"regret and gaps must be of one length, got shapes {regret.shape} and {gaps.shape}")
-    if not (np.isfinite(gaps).all() and np.isfinite(regret).all()):
-        raise InvalidInput("regret and gaps must be finite")
-    n = len(gaps)
-    check_integer("keep", keep, least=2)
-    if n <= keep:
-        kept = np.arange(1, n + 1)
-    else:
-        geometric = np.unique(np.rint(np.geomspace(1, n, max(2, keep // 2))).astype(np.int64))
-        linear = np.rint(np.linspace(1, n, keep - len(geometric) + 2)).astype(np.int64)  # both ends are there twice
-        kept = np.union1d(geometric, linear)
-    kept = kept.astype(np.int64)
-    return Curve(kept, regret[kept - 1], gaps[kept - 1], n)
-
-
-@dataclass(frozen=True)
-class RunRow:
-    """What the index knows of a run.
-
-    Attributes:
-        key: Its identity, `run_key` of ``config``.
-        config: All that is needed to run it again: env (and env_parameters, if they are not in it), agent, options,
-            trust, privacy, episodes, seed ``[S, i]``, alpha.
-        guarantee: What was proven, as `Guarantee.to_dict` says it.
-        regret: Regret after the last episode.
-        suboptimal: For every α, how many episodes have a larger gap.
-        episodes: Number of people.
-        thinning: How the curve was thinned.
-        version: Of this library.
-        commit: Of its source, if it is a git checkout; ``-dirty`` if that was changed.
-        wall_seconds: How long it took.
-        cpu_seconds: How much processor time it took.
-        host: Where it ran; see `host_facts`.
-        created: When it was done, UTC.
-    """
-
-    key: str
-    config: dict[str, Any]
-    guarantee: dict[str, Any]
-    regret: float
-    suboptimal: dict[str, int]
-    episodes: int
-    thinning: str
-    version: str
-    commit: str | None
-    wall_seconds: float
-    cpu_seconds: float
-    host: dict[str, Any]
-    created: str
-
-    @property
-    def labels(self) -> dict[str, Any]:
-        """What tells it from other runs, one plain value each; ``setting`` is shared by all seeds."""
-        config, guarantee = self.config, self.guarantee
-        parameters, privacy = config.get("env_parameters") or {}, config.get("privacy") or {}
-        given = ",".join(f"{name}={value}" for name, value in sorted(parameters.items()))
-        seed, run = config["seed"]
-        return {
-            "key": self.key,
-            "setting": run_key({name: value for name, value in config.items() if name != "seed"}),
-            "env": config["env"] + (":" if given else "") + given,
-            "agent": config["agent"],
-            "options": _json(_plain(config.get("options") or {}, whole=True)),
-            "trust": config["trust"],
-            "privacy": _json(_plain(privacy, whole=True)),
-            "epsilon_requested": _number(privacy.get("epsilon")),
-            "delta_requested": _number(privacy.get("delta")),
-            "epsilon_proven": _number(guarantee["epsilon"]),
-            "delta_proven": _number(guarantee["delta"]),
-            "seed": str(seed),  # may have 128 bits
-            "run": run,
-        }
-
-
-def summarise(
-    config: dict[str, Any],
-    gaps: NDArray[np.float64],
-    guarantee: dict[str, Any],
-    *,
-    wall_seconds: float,
-    cpu_seconds: float,
-    keep: int = 1000,
-) -> tuple[RunRow, Curve]:
-    """Returns what `Store.put` takes. Call it where the run was done: it looks at this host.
-
-    Args:
-        config: What was run; see `RunRow`.
-        gaps: Of every episode, (K,).
-        guarantee: What was proven, as `Guarantee.to_dict` says it.
-        wall_seconds: How long it took.
-        cpu_seconds: How much processor time it took.
-        keep: How many episodes of the curve to keep.
-
-    Raises:
-        InvalidInput: If the configuration lacks something, or the gaps are not as many as it says.
-    """
-    config, guarantee, gaps = _plain(config), _plain(guarantee, where="guarantee"), np.asarray(gaps, dtype=np.float64)
-    for name in ("env", "agent", "trust", "episodes", "seed"):
-        if name not in config:
-            raise InvalidInput(f"a configuration must say {name}, got {', '.join(sorted(config))}")
-    if not (isinstance(config["seed"], list) and len(config["seed"]) == 2):
-        raise InvalidInput(f"the seed of a run is [S, i], got seed={config['seed']!r}")
-    check_integer("run", config["seed"][1], least=0)
-    if config["episodes"] != len(gaps):
-        raise InvalidInput(f"the configuration says episodes={config['episodes']}, got {len(gaps)} gaps")
-    curve = thin(np.cumsum(gaps), gaps, keep)
-    row = RunRow(
-        key=run_key(config),
-        config=config,
-        guarantee=guarantee,
-        regret=float(curve.regret[-1]),
-        suboptimal={str(float(alpha)): int((gaps > alpha).sum()) for alpha in config.get("alpha") or ()},
-        episodes=curve.total,
-        thinning=curve.thinning,
-        version=__version__,
-        commit=source_commit(),
-        wall_seconds=check_number("wall_seconds", wall_seconds),
-        cpu_seconds=check_number("cpu_seconds", cpu_seconds),
-        host=host_facts(),
-        created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-    )
-    return row, curve
-
-
-def host_facts() -> dict[str, Any]:
-    """Returns where this runs, and on what: nothing about who runs it."""
-    return {
-        "node": platform.node(),
-        "platform": platform.platform(),
-        "machine": platform.machine(),
-        "cpus": os.cpu_count(),
-        "python": platform.python_version(),
-        "packages": {name: _version(name) for name in ("numba", "numpy", "scipy")},
-    }
-
-
-_version = functools.cache(metadata.version)
-
-
-@functools.cache
-def source_commit() -> str | None:
-    """Returns the git commit of this library's source, ``-dirty`` if it was changed; None if git does not track it."""
-    git = ["git", "--no-optional-locks", "-C", str(Path(__file__).parent.parent)]
-    ours = ["ls-files", "--error-unmatch", "__init__.py"]  # somebody's repository may have us in it, in a venv
-    described = ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    commit = ""
-    try:
-        for command in (ours, described):
-            commit = subprocess.run([*git, *command], capture_output=True, text=True, check=True, timeout=10).stdout
-    except (OSError, subprocess.SubprocessError):  # no git, or no repository
-        return None
-    return commit.strip() or None
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
-
-
-def columns(row: RunRow, curve: Curve) -> dict[str, Any]:
-    """Returns the curve as a table, by column: a plain value stands for a column of that value."""
-    return {**row.labels, "episode": curve.episodes, "regret": curve.regret, "gap": curve.gaps}
-
-
-def _parquet() -> tuple[Any, Any]:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise MissingExtra("pyarrow", "sweep") from None
-    return pa, pq
-
-
-def to_table(row: RunRow, curve: Curve) -> Any:
-    """Returns the curve as an Arrow table; labels are columns, so that files can be read together."""
-    pa, _ = _parquet()
-    types = {"run": pa.int64(), "episode": pa.int64()} | dict.fromkeys(_NUMBERS, pa.float64())
-    arrays = {}
-    for name, value in columns(row, curve).items():
-        kind = types.get(name, pa.string())
-        arrays[name] = pa.array(value if isinstance(value, np.ndarray) else [value] * len(curve.episodes), kind)
-    return pa.table(arrays)
-
-
-_NUMBERS = ("epsilon_requested", "delta_requested", "epsilon_proven", "delta_proven", "regret", "gap")
-
-
-def _pack(row: RunRow, curve: Curve) -> bytes:
-    """Returns a Parquet file of the curve that also holds the whole row, and a digest of both."""
-    pa, pq = _parquet()
-    table, sink, text = to_table(row, curve), pa.BufferOutputStream(), _json(dataclasses.asdict(row))
-    labels = [name for name in table.column_names if name not in ("episode", "regret", "gap")]
-    with pq.ParquetWriter(sink, table.schema, compression="zstd", use_dictionary=labels, store_schema=False) as writer:
-        writer.write_table(table)
-        writer.add_key_value_metadata({"discreet.run": text, "discreet.sha256": _digest(text, curve)})
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
-
-
-def _unpack(data: bytes) -> tuple[RunRow, Curve]:
-    """Reads what `_pack` made; raises `DamagedStore` unless all of it is there."""
-    pa, pq = _parquet()
-    try:
-        file = pq.ParquetFile(pa.BufferReader(data))
-        extra = file.metadata.metadata
-        text, digest = extra[b"discreet.run"].decode(), extra[b"discreet.sha256"].decode()
-        table = file.read(columns=["episode", "regret", "gap"], use_threads=False)
-        episodes, regret, gaps = (table.column(name).to_numpy() for name in ("episode", "regret", "gap"))
-        row = RunRow(**json.loads(text))
-        curve = Curve(episodes, regret, gaps, row.episodes)
-        if digest != _digest(text, curve):
-            raise DamagedStore("its digest is wrong")
-        return row, curve
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
-        raise DamagedStore(f"it cannot be read ({' '.join(str(error).split())})") from None
-
-
-def _digest(text: str, curve: Curve) -> str:
-    hashed = hashlib.sha256(text.encode())
-    for values, kind in ((curve.episodes, "<i8"), (curve.regret, "<f8"), (curve.gaps, "<f8")):
-        hashed.update(np.ascontiguousarray(values, dtype=kind).tobytes())
-    return hashed.hexdigest()
 
 
 _APPLICATION, _FORMAT = 0x44637274, 1  # in the index's header: whose it is ("Dcrt"), and which layout it has
@@ -405,14 +78,14 @@ def _to_values(row: RunRow, data: bytes) -> dict[str, Any]:
     """Returns a row of the index, by column."""
     fields = {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
     fields["git_commit"] = fields.pop("commit")
-    values = {**row.labels, **fields, **{name: _json(fields[name]) for name in _JSON}}
+    values = {**row.labels, **fields, **{name: canonical(fields[name]) for name in _JSON}}
     values |= {"curve_bytes": len(data), "curve_sha256": hashlib.sha256(data).hexdigest()}
     values["checksum"] = _checksum(values)
     return values
 
 
 def _checksum(values: dict[str, Any]) -> str:
-    return hashlib.sha256(_json([values[name] for name in _TYPES if name != "checksum"]).encode()).hexdigest()
+    return hashlib.sha256(canonical([values[name] for name in _TYPES if name != "checksum"]).encode()).hexdigest()
 
 
 def _from_values(values: dict[str, Any]) -> RunRow:
@@ -448,7 +121,7 @@ class Store:
             LockedStore: If it must be made and somebody else is doing so.
             MissingExtra: If Parquet files cannot be written.
         """
-        _parquet()  # before anything is run
+        pyarrow()  # before anything is run
         store = cls(directory, writable=True)
         if store.directory.exists() and not store.directory.is_dir():
             raise StoreError(f"{str(directory)!r} is no directory")
@@ -547,7 +220,7 @@ class Store:
         """
         if (row.key, row.thinning, row.regret) != (run_key(row.config), curve.thinning, curve.regret[-1]):
             raise InvalidInput(f"row and curve of run {row.key} do not belong together")
-        data = _pack(row, curve)
+        data = pack(row, curve)
         with self.lock(), self._mutex:
             old = self._select(row.key)
             if old is not None:
@@ -584,7 +257,7 @@ class Store:
         if values is None:
             raise StoreError(f"there is no run {key} in {str(self.directory)!r}")
         try:
-            return _unpack(self._read(values))[1]
+            return unpack(self._read(values))[1]
         except DamagedStore as error:
             raise DamagedStore(f"{str(self._path(key))!r}: {error}") from None
 
@@ -669,14 +342,14 @@ class Store:
             elif path.suffix == ".parquet" and _KEY.fullmatch(path.stem) and path.stem not in known:
                 data = path.read_bytes()
                 try:
-                    row, curve = _unpack(data)
+                    row, curve = unpack(data)
                     if row.key != path.stem:
                         raise DamagedStore(f"it is of run {row.key}")
                 except DamagedStore as error:
                     found.append(Damage(path.stem, f"{str(path)!r}: {error}"))
                     _set_aside(path)
                 else:
-                    whole = _pack(row, curve)
+                    whole = pack(row, curve)
                     if data != whole:  # another pyarrow wrote it, or harm was done where no digest sees it
                         self._write(row, whole)
                     self._enter(row, whole)
