@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
 import random
+import re
+import resource
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 
 import pytest
@@ -159,8 +165,9 @@ def test_two_sweeps_into_one_directory_at_once(tmp_path):
     assert conduct.conduct(sweep, tmp_path / "s", workers=1).complete
 
 
-def test_an_unreachable_scheduler_is_one_line(tmp_path):
+def test_an_unreachable_scheduler_is_one_line(tmp_path, monkeypatch):
     pytest.importorskip("distributed")
+    monkeypatch.setattr(engine, "_PATIENCE", 1)
     sweep = Sweep.make({"env": "chain", "agent": "ucbvi", "episodes": 30})
     with pytest.raises(OSError, match="no Dask scheduler answers at tcp"):
         conduct.conduct(sweep, tmp_path / "s", engine="dask", address="tcp://127.0.0.1:9")
@@ -178,6 +185,117 @@ agent = ["dp-ucbvi", "pucb", "private-ucb-vi"]
 epsilon = [1, 10]
 update_every = 10
 """
+
+
+def test_what_is_there_is_neither_probed_nor_done_again(tmp_path, discreet_):
+    file = tmp_path / "a b.toml"
+    file.write_text(TOML.replace("3000", "20"))
+    command = ("sweep", str(file), "--out", str(tmp_path / "s"), "--workers", "1")
+    assert "40 runs of 8 settings: about" in discreet_(*command, "--dry-run")[2]
+    assert "40 of 40 runs" in discreet_(*command)[2]
+    assert "40 runs of 8 settings, 0 of them to do\n" in discreet_(*command, "--resume")[2]
+    (tmp_path / "s" / "index.sqlite").write_bytes(b"not SQLite at all" * 100)
+    assert "40 of 40 runs" in discreet_(*command, "--resume")[2]
+
+
+def on_a_terminal(command):
+    """Starts a command whose stderr is a terminal of its own; returns the process and the other end."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, text=True, start_new_session=True)
+    os.close(theirs)
+    return process, ours
+
+
+def alive(group):
+    """Whether a process of the group is there and is no zombie."""
+    listed = subprocess.run(["ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True).stdout
+    return any(int(line.split()[0]) == group and "Z" not in line for line in listed.splitlines())
+
+
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
+def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path, workers):
+    """Progress says rate, time left and regret of the runs in flight; no process outlives the command."""
+    file = tmp_path / "a b.toml"
+    file.write_text('env = "riverswim:states=3,horizon=4"\nepisodes = 600_000\nruns = 400\nagent = "ucbvi"\n')
+    command = [sys.executable, "-m", "discreet", "sweep", str(file), "--workers", str(workers)]
+    process, terminal = on_a_terminal([*command, "--out", str(tmp_path / "s")])
+    shown, sent = "", False
+    while True:
+        try:
+            data = os.read(terminal, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not data:
+            break
+        shown += data.decode(errors="replace")
+        finished = len(list((tmp_path / "s" / "curves").glob("*.parquet"))) if (tmp_path / "s").exists() else 0
+        if finished >= 2 and re.search(r"/s regret [\d,]+", shown) and not sent:
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+            sent = True
+    process.communicate(timeout=30)
+    os.close(terminal)
+    assert process.returncode == 1
+    assert re.search(r"\d%.*\d:\d\d.*[\d,]+/s regret [\d,]+", shown)
+    assert "Traceback" not in shown
+    lines = [line for line in shown.replace("\r", "\n").split("\n") if line.strip()]
+    assert f"go on with: discreet sweep '{file}' --out {tmp_path / 's'} --resume" in lines[-1]
+    with Store.open(tmp_path / "s") as store:
+        stored = len(store.keys())
+    assert 2 <= stored < 400
+    assert f"{stored} of 400 runs are in" in lines[-2]
+    deadline = time.monotonic() + 20
+    while alive(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not alive(process.pid)
+
+
+def test_a_full_disk_is_one_line_and_keeps_what_is_stored(tmp_path):
+    """A limit on the size of files stands in for the disk."""
+    file = tmp_path / "sweep.toml"
+    file.write_text(TOML)
+    command = [sys.executable, "-m", "discreet", "sweep", str(file), "--workers", "1", "--out", str(tmp_path / "s")]
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=limit)
+    assert done.returncode == 1
+    (problem,) = [line for line in done.stderr.splitlines() if line.startswith("discreet: ")]
+    assert str(tmp_path / "s") in problem
+    with Store.open(tmp_path / "s") as store:
+        assert store.verify() == []
+        assert 0 < len(store.keys()) < 40
+    assert subprocess.run([*command, "--resume"], check=False, capture_output=True).returncode == 0
+    with Store.open(tmp_path / "s") as store:
+        assert len(store.keys()) == 40
+
+
+def test_a_read_only_directory_is_one_line(tmp_path, discreet_):
+    file = tmp_path / "sweep.toml"
+    file.write_text(TOML.replace("3000", "20"))
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = False
+    if os.geteuid() == 0:  # root may write everywhere but on a read-only file system
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "ro", "none", str(place)], check=False, capture_output=True
+        )
+        mounted = done.returncode == 0
+        if not mounted:
+            pytest.skip("nothing is read-only to root here")
+    else:
+        place.chmod(0o555)
+    try:
+        code, _, said = discreet_("sweep", str(file), "--out", str(place / "s"), "--workers", "1")
+    finally:
+        if mounted:
+            subprocess.run(["umount", str(place)], check=True)
+        place.chmod(0o755)
+    assert code == 1
+    (problem,) = [line for line in said.splitlines() if line.startswith("discreet: ")]
+    assert str(place / "s") in problem
+    assert "Read-only file system" in problem or "Permission denied" in problem
 
 
 @pytest.mark.slow

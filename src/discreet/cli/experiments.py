@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,20 +62,21 @@ def sweep(file: Path, out: Path | None, dry_run: bool, **options: Any) -> None:
 
     Everything is checked before the first run begins. discreet report OUT looks at the results.
     """
-    from discreet.experiments.conduct import expected_seconds
+    from discreet.experiments.conduct import expected_seconds, missing
     from discreet.experiments.sweep import Sweep, text
 
     found = Sweep.read(file)
     out = out or Path(found.name)
-    workers = options["workers"] or os.cpu_count() or 1
-    count = len(found.configs)
+    todo = missing(found, out) if options["resume"] else found.configs
+    workers = max(1, min(options["workers"] or os.cpu_count() or 1, len(todo)))
     if dry_run:
         for setting in found.settings:
             click.echo(text(setting.config([0, 0], [])) + f", episodes {setting.episodes:,}, runs {found.runs}")
-    seconds = expected_seconds(found, min(workers, count))
-    _say(f"{count} runs of {len(found.settings)} settings, about {_duration(seconds)} on {min(workers, count)} workers")
+    left = "" if len(todo) == len(found.configs) else f", {len(todo)} of them to do"
+    time = f": about {_duration(expected_seconds(todo, workers))} with {workers} at a time" if todo else ""
+    _say(f"{len(found.configs)} runs of {len(found.settings)} settings{left}{time}")
     if not dry_run:
-        _conduct(found, out, f"discreet sweep {file} --out {out} --resume", **options)
+        _conduct(found, out, shlex.join(["discreet", "sweep", str(file), "--out", str(out), "--resume"]), **options)
 
 
 def _duration(seconds: float) -> str:
@@ -100,7 +102,7 @@ def reproduce(experiment: str, quick: bool, out: Path | None, **options: Any) ->
 
     found = find(experiment)
     out = out or Path(f"reproduce-{found.name}" + ("-quick" if quick else ""))
-    command = f"discreet reproduce {found.name}" + (" --quick" if quick else "") + f" --out {out}"
+    command = shlex.join(["discreet", "reproduce", found.name, *(["--quick"] if quick else []), "--out", str(out)])
     _conduct(found.sweep(quick=quick), out, f"{command} --resume", **options)
     loaded = stored.load(out)
     written = pages.write(loaded, out, title=found.title, text=found.text, command=command, draw=found.draw)

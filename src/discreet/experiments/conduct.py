@@ -6,9 +6,9 @@ import contextlib
 import os
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from discreet.errors import InvalidInput, UnknownName, check_integer
+from discreet.errors import InvalidInput, StoreError, UnknownName, check_integer
 from discreet.experiments import engine as engines
 from discreet.experiments.progress import Board
 from discreet.experiments.records import run_key
@@ -17,12 +17,12 @@ from discreet.experiments.store import Store
 from discreet.experiments.sweep import build, text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
     from discreet.experiments.sweep import Sweep
 
-__all__ = ["Outcome", "conduct", "expected_seconds"]
+__all__ = ["Outcome", "conduct", "expected_seconds", "missing"]
 
 _PROBE = 200  # episodes that tell how long all will take
 
@@ -51,18 +51,31 @@ class Outcome:
         return self.before + self.done == self.total
 
 
-def expected_seconds(sweep: Sweep, workers: int) -> float:
-    """Returns about how long a sweep takes: every setting plays a few people, and the rest is taken to be like them."""
-    seconds = 0.0
-    for setting in sweep.settings:
-        mdp, agent = build(setting.config([0, 0], []))
-        few = min(_PROBE, setting.episodes // 2)
-        if few:
-            simulate(agent, mdp, few, seed=0)  # compiles, and loads what is slow to load
+def missing(sweep: Sweep, directory: Path) -> list[dict[str, Any]]:
+    """Returns the runs of a sweep that a directory does not hold; all of them if it holds no sound store."""
+    try:
+        known = Store.open(directory).keys()
+    except (StoreError, OSError):  # nothing yet, or what `conduct` will mend or refuse
+        known = set()
+    return [config for config in sweep.configs if run_key(config) not in known]
+
+
+def expected_seconds(configs: Sequence[dict[str, Any]], workers: int) -> float:
+    """Returns about how long runs take: a run of every setting plays a few people, and all are taken to be like it."""
+    seconds, rates = 0.0, dict[str, float]()
+    for config in configs:
+        setting = run_key({**config, "seed": [0, 0]})
+        if setting not in rates:
+            mdp, agent = build(config)
+            few = min(_PROBE, config["episodes"] // 2)
             start = time.perf_counter()
-            simulate(agent, mdp, few, seed=0)
-            seconds += (time.perf_counter() - start) / few * setting.episodes
-    return seconds * sweep.runs / workers
+            if few:
+                simulate(agent, mdp, few, seed=0)  # compiles, and loads what is slow to load
+                start = time.perf_counter()
+                simulate(agent, mdp, few, seed=0)
+            rates[setting] = (time.perf_counter() - start) / max(1, few)
+        seconds += rates[setting] * config["episodes"]
+    return seconds / workers
 
 
 def conduct(
@@ -126,4 +139,5 @@ def conduct(
                         board.finish(i)
             except KeyboardInterrupt:
                 outcome.interrupted = True
+                outcome.done = len({run_key(config) for config in todo} & store.keys())  # the last may be uncounted
     return outcome

@@ -33,6 +33,7 @@ __all__ = ["ENGINES", "Outcome", "dask", "execute", "local"]
 ENGINES = ("local", "dask")
 
 _POLL = 0.2  # seconds between two looks at the workers
+_PATIENCE = 10  # seconds that a scheduler has to answer
 
 
 class Outcome(NamedTuple):
@@ -141,7 +142,7 @@ def dask(
     else:
         cluster = None
         try:
-            client = distributed.Client(address, timeout=10)
+            client = distributed.Client(address, timeout=_PATIENCE)
         except (OSError, ValueError, TimeoutError) as error:
             raise OSError(f"no Dask scheduler answers at {address}: {type(error).__name__}") from None
     try:

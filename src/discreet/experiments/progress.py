@@ -96,21 +96,28 @@ class Board:
         if self._show:
             from rich import progress
             from rich.console import Console
+            from rich.table import Column
 
             class Rate(progress.ProgressColumn):
+                def get_table_column(self) -> Column:
+                    return Column(no_wrap=True)
+
                 def render(self, task: progress.Task) -> str:
                     regret = task.fields.get("regret")
-                    rate = f"{task.speed:,.0f}/s" if task.speed else ""
+                    rate = f"{task.speed:,.0f}/s" if task.speed and regret is not None else ""
                     return rate if regret is None else f"{rate} regret {regret:,.0f}"
 
             self._bar = progress.Progress(
-                progress.TextColumn("{task.description}"),
-                progress.BarColumn(bar_width=20),
+                progress.TextColumn(
+                    "{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
+                ),
+                progress.BarColumn(bar_width=12),
                 progress.TaskProgressColumn(),
                 progress.TimeRemainingColumn(),
                 Rate(),
                 console=Console(stderr=True),
                 transient=True,
+                expand=True,
             )
             self._bar.start()
             self._whole = self._bar.add_task("runs", total=len(self._titles))
