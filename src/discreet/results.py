@@ -7,7 +7,7 @@
         print(run.config["agent"], run.guarantee["epsilon"], run.regret)
     frame = results.to_pandas()          # one row for every kept episode of every run
 
-All of it comes from the simulator's exact model, none from people's data.
+All of it is computed by the simulator, from its exact model and the policies that were played.
 """
 
 from __future__ import annotations
@@ -99,6 +99,12 @@ class Results:
         name = path.suffix.removeprefix(".") if format is None else format
         if name not in FORMATS:
             raise UnknownName("format", name, FORMATS)
+        if path.exists() and not path.is_file():
+            raise InvalidInput(f"{str(path)!r} is there and is no file: it is not replaced")
+        if path.resolve().is_relative_to(self._store.directory.resolve()) and (
+            path.parent.resolve() != self._store.directory.resolve() or path.resolve() == self._store.index.resolve()
+        ):
+            raise InvalidInput(f"{str(path)!r} is a part of the store: export to another place")
         if not self.runs:
             raise InvalidInput(f"there are no runs in {str(self._store.directory)!r} to export")
         draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")

@@ -12,7 +12,7 @@ import pytest
 
 from discreet import results
 from discreet.errors import InvalidInput, MissingExtra, StoreError
-from discreet.experiments import plot, report
+from discreet.experiments import labels, plot, report
 from discreet.experiments.engine import execute
 from discreet.experiments.records import summarise, thin
 from discreet.experiments.store import Store
@@ -128,13 +128,13 @@ def test_labels_say_what_differs_and_what_is_proven():
         run(calibration="sound")[0],
         run(trust="local", calibration="paper", proven=2.0)[0],
     ]
-    assert [plot.label(row, rows) for row in rows] == [
+    assert [labels.label(row, rows) for row in rows] == [
         "ucbvi: no privacy",
-        "dp-ucbvi, central, printed noise: ε = 2.06 (asked 1)",
+        "dp-ucbvi, central, printed noise: ε = 2.051 (asked 1)",
         "dp-ucbvi, central, sound noise: ε = 1",
         "dp-ucbvi, local, printed noise: ε = 2 (asked 1)",
     ]
-    assert plot.label(rows[1], []) == "dp-ucbvi: ε = 2.06 (asked 1)"
+    assert labels.label(rows[1], []) == "dp-ucbvi: ε = 2.051 (asked 1)"
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_labels_say_what_differs_and_what_is_proven():
 )
 def test_labels_tell_settings_apart(one, other, words):
     rows = [run(**one)[0], run(**other)[0]]
-    found = [plot.label(row, rows) for row in rows]
+    found = [labels.label(row, rows) for row in rows]
     assert found[0] != found[1]
     for text, word in zip(found, words, strict=True):
         assert word in text
@@ -165,12 +165,12 @@ def test_labels_tell_settings_apart(one, other, words):
     [(1.0, "1"), (1 + 1e-12, "1"), (1.001, "1.01"), (0.9991, "1"), (1e-6, "1e-6"), (20.78, "20.8"), (None, "∞")],
 )
 def test_nothing_smaller_than_what_is_proven_is_claimed(value, text):
-    assert plot.rounded_up(value) == text
+    assert labels.rounded_up(value) == text
 
 
 def test_settings_without_privacy_come_first_and_runs_stay_together():
     made = [run(i, **which)[0] for i in (1, 0) for which in ({"epsilon": 1}, {"epsilon": 10}, {"epsilon": None})]
-    (settings,) = plot.group(made).values()
+    (settings,) = labels.group(made).values()
     assert [each.label for each in settings] == ["dp-ucbvi: no privacy", "dp-ucbvi: ε = 10", "dp-ucbvi: ε = 1"]
     assert all([row.config["seed"][1] for row in each.rows] == [0, 1] for each in settings)
 
@@ -191,7 +191,7 @@ def test_figures_are_valid_and_show_the_proven_epsilon(directory, tmp_path):
     text = legend(found[next(caption for caption in found if caption.startswith("riverswim: cum"))])
     row = next(row for row in results.load(directory).runs if row.config["privacy"].get("calibration") == "paper")
     assert row.guarantee["epsilon"] > 1.5
-    assert f"ε = {plot.rounded_up(row.guarantee['epsilon'])} (asked 1)" in text
+    assert f"ε = {labels.rounded_up(row.guarantee['epsilon'], 4)} (asked 1)" in text
     assert "dp-ucbvi, local, laplace sum, printed noise: ε = 2 (asked 1)" in text
     assert text.count("simulation only") == 1
 
@@ -232,11 +232,30 @@ def test_means_are_taken_where_all_runs_were_kept():
 def test_many_settings_are_spread_over_figures(tmp_path):
     many = Kept(*(run(epsilon=1 + i) for i in range(20)))
     assert [path.stem for path in plot.draw_regret(many, tmp_path).values()] == [
-        "regret-1",
-        "regret-1-log",
-        "regret-2",
-        "regret-2-log",
+        "regret-1-of-2",
+        "regret-1-of-2-log",
+        "regret-2-of-2",
+        "regret-2-of-2-log",
     ]
+
+
+def test_looks_mean_something(tmp_path, monkeypatch):
+    """Colour: learner and trust; style: the ε asked for; hollow: printed noise. Many are split by trust model."""
+    shown = {}
+    monkeypatch.setattr(plot, "plot_regret", lambda curves, path, *, looks, **_: shown.update({path.stem: looks}))
+    kinds = [{"trust": trust, "calibration": c} for trust in ("central", "local") for c in ("paper", "sound")]
+    private = [run(**kind, epsilon=epsilon, proven=epsilon + 0.5) for kind in kinds for epsilon in (1, 10)]
+    plot.draw_regret(Kept(run(epsilon=None), *private), tmp_path)
+    assert list(shown) == ["regret-central", "regret-central-log", "regret-local", "regret-local-log"]
+    for name in ("regret-central", "regret-local"):
+        free, *rest = shown[name]
+        assert len({look.colour for look in rest}) == 1
+        assert free.colour != rest[0].colour
+        assert {(look.style, look.hollow) for look in rest} == {(0, True), (1, True), (0, False), (1, False)}
+    assert shown["regret-central"][1].colour != shown["regret-local"][1].colour
+    many = Kept(*(run(epsilon=1 + i) for i in range(8)))
+    plot.draw_regret(many, tmp_path)
+    assert len(set(shown["regret"])) == 8
 
 
 def test_nothing_to_draw_is_an_error(tmp_path):
@@ -281,13 +300,13 @@ def test_the_page_needs_nothing_but_itself(directory):
 def test_the_page_holds_every_guarantee_and_number(directory):
     loaded = results.load(directory)
     text = Page(report.of_directory(directory).read_text()).text
-    for settings in plot.group(loaded.runs).values():
+    for settings in labels.group(loaded.runs).values():
         for each in settings:
             assert each.label in text
             promised = each.guarantee
             if promised["notion"] != "none":
                 assert f'"epsilon": {promised["epsilon"]!r}' in text  # exact, in the configuration
-                assert plot.rounded_up(promised["epsilon"], 4) in text
+                assert labels.rounded_up(promised["epsilon"], 4) in text
                 assert promised["relation"] + " user" in text
             for assumption in promised["assumptions"]:
                 assert assumption in text

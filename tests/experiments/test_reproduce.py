@@ -40,12 +40,13 @@ def test_riverswim_has_the_settings_that_it_must_have():
         (each.trust, each.agent, each.privacy.get("calibration"), each.privacy.get("epsilon")) for each in settings
     }
     assert len(found) >= 6
-    for epsilon in (1, 10):
+    for epsilon in (1, 3, 10):
         for wanted in (
             ("central", "dp-ucbvi", "paper", epsilon),
-            ("central", "dp-ucbvi", None, epsilon),
+            ("central", "dp-ucbvi", "sound", epsilon),
             ("central", "auto", None, epsilon),
             ("local", "dp-ucbvi", "paper", epsilon),
+            ("local", "dp-ucbvi", "sound", epsilon),
             ("local", "auto", None, epsilon),
         ):
             assert wanted in found

@@ -23,7 +23,7 @@ from discreet import results
 from discreet.errors import InvalidInput
 from discreet.experiments import conduct, engine
 from discreet.experiments.store import Store
-from discreet.experiments.sweep import KEYS, Sweep
+from discreet.experiments.sweep import KEYS, Sweep, build
 
 SMALL = {
     "env": ["riverswim:states=3,horizon=4", "chain"],
@@ -55,7 +55,13 @@ def test_lists_are_grids_and_settings_are_alternatives():
         ({"setting": [{"agent": "ucbvi"}, {"agent": "dp-ucbvi", "epsilon": -1}]}, "setting 2: .*epsilon=-1"),
         ({"setting": [{"agent": "ucbvi", "trust": "central"}]}, "offers no privacy"),
         ({"setting": [{"agent": "ucbvi"}, {"agent": ["ubev", "ucbvi"]}]}, "setting 2 repeats a setting"),
+        ({"setting": [{"agent": "dp-ucbvi"}, {"agent": "dp-ucbvi", "delta": 0}]}, "setting 2 repeats a setting"),
+        ({"agent": "ucbvi", "setting": [{"stationary": False}, {}]}, "setting 2 repeats a setting"),
+        ({"agent": "ucbvi", "setting": [{"env": "riverswim:horizon=20,states=6"}, {"env": "riverswim"}]}, "repeats"),
         ({"setting": [{"trust": "central"}]}, "needs the key agent"),
+        ({"name": 5}, "name must be a text"),
+        ({"name": "../elsewhere"}, "name must be a text"),
+        ({"name": ""}, "name must be a text"),
         ({"setting": {"agent": "ucbvi"}}, r"\[\[setting\]\]"),
         ({"setting": []}, r"\[\[setting\]\]"),
         ({"epsilon": []}, "epsilon of setting 1 must be a number"),
@@ -112,6 +118,27 @@ def test_a_directory_with_runs_is_not_taken_for_an_empty_one(tmp_path):
     assert (again.before, again.done, again.complete) == (2, 0, True)
     more = Sweep.make({"env": "chain", "agent": "ucbvi", "episodes": 20, "runs": 4})
     assert conduct.conduct(more, tmp_path / "s", workers=1, resume=True).done == 2
+
+
+def test_a_directory_without_a_store_can_be_resumed(tmp_path):
+    sweep = Sweep.make({"env": "chain", "agent": "ucbvi", "episodes": 20, "runs": 2})
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "killed" / "curves").mkdir(parents=True)
+    for name in ("empty", "killed", "new"):
+        assert conduct.conduct(sweep, tmp_path / name, workers=1, resume=True).done == 2
+
+
+def test_what_was_left_open_is_stored_as_it_was_decided(tmp_path):
+    """Else nobody could tell later what auto was."""
+    sweep = Sweep.make({"env": "chain", "agent": "auto", "delta": 1e-6, "episodes": 200})
+    conduct.conduct(sweep, tmp_path / "s", workers=1)
+    (run,) = results.load(tmp_path / "s").runs
+    resolved = run.config["resolved"]
+    assert resolved["agent"] not in ("auto", None)
+    assert resolved["sum"] not in ("auto", None)
+    assert isinstance(resolved["update_every"], int | str)
+    _, agent = build(run.config)
+    assert agent.name == resolved["agent"]
 
 
 def test_a_damaged_run_is_named_and_done_again(tmp_path):
@@ -172,6 +199,41 @@ def test_an_unreachable_scheduler_is_one_line(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="no Dask scheduler answers at tcp"):
         conduct.conduct(sweep, tmp_path / "s", engine="dask", address="tcp://127.0.0.1:9")
     assert Store.open(tmp_path / "s").verify() == []
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_dies_is_one_line(tmp_path):
+    """What was finished before is kept; Dask's own words are not shown."""
+    pytest.importorskip("distributed")
+    code = """if True:
+        import time
+        from distributed import LocalCluster
+        if __name__ == "__main__":
+            cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None)
+            print(cluster.scheduler_address, flush=True)
+            time.sleep(600)
+    """
+    (tmp_path / "cluster.py").write_text(code)
+    file = tmp_path / "sweep.toml"
+    file.write_text('env = "riverswim:states=3,horizon=4"\nepisodes = 300_000\nruns = 100\nagent = "ucbvi"\n')
+    options = {"text": True, "start_new_session": True}
+    with subprocess.Popen([sys.executable, str(tmp_path / "cluster.py")], stdout=subprocess.PIPE, **options) as cluster:
+        address = cluster.stdout.readline().strip()
+        command = [sys.executable, "-m", "discreet", "sweep", str(file), "--out", str(tmp_path / "s")]
+        with subprocess.Popen(
+            [*command, "--engine", "dask", "--address", address], stderr=subprocess.PIPE, **options
+        ) as sweep:
+            while sweep.poll() is None and len(list((tmp_path / "s").glob("curves/*.parquet"))) < 2:
+                time.sleep(0.1)
+            os.killpg(cluster.pid, signal.SIGKILL)
+            _, said = sweep.communicate(timeout=120)
+    assert sweep.returncode == 1
+    *_, last = said.splitlines()
+    assert f"discreet: the Dask cluster at {address} was lost" in last
+    assert "Traceback" not in said
+    with Store.open(tmp_path / "s") as store:
+        assert store.verify() == []
+        assert len(store.keys()) >= 2
 
 
 TOML = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -146,6 +147,12 @@ class TabularAgent:
         self._policy: NDArray[Any] = np.full((H, S, A), 1 / A) if self.mixed else np.zeros((H, S), dtype=np.int64)
         if not self.mixed:
             self.plan(self.privatizer.counts())
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `discreet.agents.make` was given, beside the sizes and the seed."""
+        names = [name for name in inspect.signature(type(self)).parameters if name not in ("spec", "episodes", "seed")]
+        return {name: getattr(self.schedule if name == "update_every" else self, name) for name in names}
 
     def _trust(self, privacy: TrustModel | None) -> TrustModel:
         """Returns the trust model, if this agent can have it."""

@@ -36,6 +36,12 @@ def _say(line: str) -> None:
     click.echo(line, err=True)
 
 
+def _command(*words: str, engine: str, workers: int | None, address: str | None, **_: Any) -> str:
+    """Returns a command as a shell takes it, with how runs are done where that was said."""
+    given = {"--engine": engine if engine != "local" else None, "--workers": workers, "--address": address}
+    return shlex.join([*words, *(str(word) for pair in given.items() if pair[1] is not None for word in pair)])
+
+
 def _conduct(found: Sweep, out: Path, again: str, *, quiet: bool, **options: Any) -> Outcome:
     """Conducts a sweep, and says on stderr how it went; exits with 1 unless every run is stored."""
     from discreet.experiments.conduct import conduct
@@ -47,7 +53,7 @@ def _conduct(found: Sweep, out: Path, again: str, *, quiet: bool, **options: Any
     _say(f"{stored} of {outcome.total} runs are in {out}" + (f", {outcome.done} of them new" if outcome.before else ""))
     if outcome.interrupted:
         _say(f"interrupted; go on with: {again}")
-    if not outcome.complete:
+    if not outcome.complete or outcome.interrupted:
         raise click.exceptions.Exit(1)
     return outcome
 
@@ -62,11 +68,12 @@ def sweep(file: Path, out: Path | None, dry_run: bool, **options: Any) -> None:
 
     Everything is checked before the first run begins. discreet report OUT looks at the results.
     """
-    from discreet.experiments.conduct import expected_seconds, missing
+    from discreet.experiments.conduct import check, expected_seconds, missing
     from discreet.experiments.sweep import Sweep, text
 
     found = Sweep.read(file)
     out = out or Path(found.name)
+    check(out, **{key: value for key, value in options.items() if key != "quiet"})
     todo = missing(found, out) if options["resume"] else found.configs
     workers = max(1, min(options["workers"] or os.cpu_count() or 1, len(todo)))
     if dry_run:
@@ -76,7 +83,8 @@ def sweep(file: Path, out: Path | None, dry_run: bool, **options: Any) -> None:
     time = f": about {_duration(expected_seconds(todo, workers))} with {workers} at a time" if todo else ""
     _say(f"{len(found.configs)} runs of {len(found.settings)} settings{left}{time}")
     if not dry_run:
-        _conduct(found, out, shlex.join(["discreet", "sweep", str(file), "--out", str(out), "--resume"]), **options)
+        again = _command("discreet", "sweep", str(file), "--out", str(out), "--resume", **options)
+        _conduct(found, out, again, **options)
 
 
 def _duration(seconds: float) -> str:
@@ -102,8 +110,9 @@ def reproduce(experiment: str, quick: bool, out: Path | None, **options: Any) ->
 
     found = find(experiment)
     out = out or Path(f"reproduce-{found.name}" + ("-quick" if quick else ""))
-    command = shlex.join(["discreet", "reproduce", found.name, *(["--quick"] if quick else []), "--out", str(out)])
-    _conduct(found.sweep(quick=quick), out, f"{command} --resume", **options)
+    command = shlex.join(["discreet", "reproduce", found.name, *(["--quick"] if quick else [])])
+    again = _command(*shlex.split(command), "--out", str(out), "--resume", **options)
+    _conduct(found.sweep(quick=quick), out, again, **options)
     loaded = stored.load(out)
     written = pages.write(loaded, out, title=found.title, text=found.text, command=command, draw=found.draw)
     click.echo(pages.table(loaded))

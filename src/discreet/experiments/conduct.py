@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from discreet.experiments.sweep import Sweep
 
-__all__ = ["Outcome", "conduct", "expected_seconds", "missing"]
+__all__ = ["Outcome", "check", "conduct", "expected_seconds", "missing"]
 
 _PROBE = 200  # episodes that tell how long all will take
 
@@ -53,11 +53,15 @@ class Outcome:
 
 def missing(sweep: Sweep, directory: Path) -> list[dict[str, Any]]:
     """Returns the runs of a sweep that a directory does not hold; all of them if it holds no sound store."""
-    try:
-        known = Store.open(directory).keys()
-    except (StoreError, OSError):  # nothing yet, or what `conduct` will mend or refuse
-        known = set()
+    known = _known(directory)
     return [config for config in sweep.configs if run_key(config) not in known]
+
+
+def _known(directory: Path) -> set[str]:
+    try:
+        return Store.open(directory).keys()
+    except (StoreError, OSError):  # nothing yet, or what `conduct` will mend or refuse
+        return set()
 
 
 def expected_seconds(configs: Sequence[dict[str, Any]], workers: int) -> float:
@@ -76,6 +80,19 @@ def expected_seconds(configs: Sequence[dict[str, Any]], workers: int) -> float:
             rates[setting] = (time.perf_counter() - start) / max(1, few)
         seconds += rates[setting] * config["episodes"]
     return seconds / workers
+
+
+def check(directory: Path, *, engine: str, workers: int | None, address: str | None, resume: bool) -> None:
+    """Raises if `conduct` would not begin."""
+    if engine not in engines.ENGINES:
+        raise UnknownName("engine", engine, engines.ENGINES)
+    if address is not None and engine != "dask":
+        raise InvalidInput(f"an address is for the engine dask, got engine={engine!r}")
+    if workers is not None:
+        check_integer("workers", workers)
+    known = _known(directory)
+    if known and not resume:
+        raise InvalidInput(f"{directory} holds {len(known)} runs already: --resume goes on with them")
 
 
 def conduct(
@@ -104,18 +121,13 @@ def conduct(
     Returns:
         How far it came, also if Ctrl-C stopped it.
     """
-    if engine not in engines.ENGINES:
-        raise UnknownName("engine", engine, engines.ENGINES)
-    if address is not None and engine != "dask":
-        raise InvalidInput(f"an address is for the engine dask, got engine={engine!r}")
-    workers = check_integer("workers", workers) if workers is not None else (os.cpu_count() or 1)
-    if resume and directory.exists():
+    check(directory, engine=engine, workers=workers, address=address, resume=resume)
+    workers = workers or os.cpu_count() or 1
+    if resume and Store.begun(directory):
         for damage in Store.repair(directory):
-            say(f"damaged, to be done again: {damage.reason}")
+            say(f"mended: {damage.reason}")
     with Store.create(directory) as store, store.lock():
         known = store.keys()
-        if known and not resume:
-            raise InvalidInput(f"{directory} holds {len(known)} runs already: --resume goes on with them")
         todo = [config for config in sweep.configs if run_key(config) not in known]
         outcome = Outcome(len(sweep.configs), len(sweep.configs) - len(todo))
         workers = max(1, min(workers, len(todo)))

@@ -6,7 +6,11 @@ decide only where and when.
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
+import contextlib
 import importlib
+import logging
 import multiprocessing
 import os
 import signal
@@ -23,7 +27,7 @@ from discreet.experiments.simulate import simulate
 from discreet.experiments.sweep import build
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from discreet.experiments.records import Curve, RunRow
 
@@ -136,20 +140,42 @@ def dask(
         distributed: Any = importlib.import_module("distributed")
     except ImportError:
         raise MissingExtra("distributed", "dask") from None
-    if address is None:
-        cluster = distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None)
-        client = distributed.Client(cluster)
-    else:
-        cluster = None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is said once, by us
+    place = f"at {address}" if address else "on this machine"
+    with contextlib.ExitStack() as stack:
         try:
-            client = distributed.Client(address, timeout=_PATIENCE)
-        except (OSError, ValueError, TimeoutError) as error:
-            raise OSError(f"no Dask scheduler answers at {address}: {type(error).__name__}") from None
-    try:
+            if address is None:
+                with _undisturbed():
+                    cluster = distributed.LocalCluster(
+                        n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+                    )
+                stack.callback(_quietly, cluster.close)
+            client = distributed.Client(address or cluster, timeout=_PATIENCE)
+        except (OSError, ValueError, TimeoutError, RuntimeError) as error:
+            raise OSError(f"no Dask scheduler answers {place}: {type(error).__name__}") from None
+        stack.callback(_quietly, client.close)
         futures = {client.submit(execute, config, keep, pure=False): i for i, config in enumerate(configs)}
-        for future in distributed.as_completed(list(futures)):
-            yield futures[future], future.result()
+        lost = (OSError, RuntimeError, concurrent.futures.CancelledError, asyncio.CancelledError)
+        try:
+            for future in distributed.as_completed(list(futures)):
+                yield futures[future], future.result()
+        except lost as error:
+            raise OSError(f"the Dask cluster {place} was lost: {type(error).__name__}") from None
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Keeps Ctrl-C from the processes that are begun meanwhile, for good; and from us, meanwhile."""
+    ours = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if ours else None
+    try:
+        yield
     finally:
-        client.close()
-        if cluster is not None:
-            cluster.close()
+        if ours:
+            signal.signal(signal.SIGINT, before)
+
+
+def _quietly(close: Callable[[], object]) -> None:
+    """Ends a part of a cluster; there is nothing to do if that fails, for instance because it is gone."""
+    with contextlib.suppress(Exception):
+        close()

@@ -20,7 +20,7 @@ except ImportError:
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from discreet.experiments.plot import Runs
+    from discreet.experiments.labels import Runs
 
 __all__ = ["counts", "draw"]
 
@@ -57,8 +57,10 @@ def draw(results: Runs, directory: Path) -> dict[str, Path]:
             fine = np.geomspace(alphas[0], alphas[-1], 50)
             axes.plot(fine, theory.pucb_pac(**sizes, epsilon=epsilon, alpha=fine), color=colour, ls="--", lw=1)
             axes.plot(fine, theory.pac_lower(**sizes, epsilon=epsilon, alpha=fine), color=colour, ls=":", lw=1)
+        axes.axhline(first["episodes"], color="#555555", lw=1, label=f"all {first['episodes']:,} episodes")
         axes.plot([], [], color="grey", ls="--", label="upper bound, constants 1")
         axes.plot([], [], color="grey", ls=":", label="lower bound, constants 1")
+        axes.set_title(f"{first['agent']} on the hard class; simulation only", fontsize=9, loc="left")
         axes.set(xscale="log", yscale="log", xlabel="α", ylabel="α-suboptimal episodes")
         axes.set_xticks(sorted(ticks), [f"{alpha:g}" for alpha in sorted(ticks)])
         axes.minorticks_off()
@@ -72,6 +74,7 @@ def draw(results: Runs, directory: Path) -> dict[str, Path]:
             write_file(target, file.getvalue())
     caption = (
         f"α-suboptimal episodes of {first['episodes']:,} on the instance of each α (arms 14α/H apart), mean and "
-        "standard error; dashed the upper, dotted the lower bound, both with constants 1 and without hidden logarithms."
+        "standard error. No count can exceed the number of episodes (grey line): near it, slopes mean nothing. Dashed "
+        "the upper, dotted the lower bound, both with constants 1 and without hidden logarithms."
     )
     return {caption: path}

@@ -1,222 +1,50 @@
 """Pictures of regret: one curve a setting, labelled with what is proven for it, never with what was asked for.
 
-Colours are those of Okabe and Ito, distinguishable with any kind of colour vision; line styles and markers tell the
-curves apart in grey print too. The same runs give the same SVG, byte for byte.
+A colour and a marker stand for a learner under a trust model, a line style for the ε that was asked for, and hollow
+markers for printed noise. Colours are those of Okabe and Ito, distinguishable with any kind of colour vision; line
+styles and markers tell the curves apart in grey print too. The same runs give the same SVG, byte for byte.
 """
 
 from __future__ import annotations
 
 import functools
 import io
-import json
 import math
 import os
 import re
 import textwrap
-from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from discreet import envs
 from discreet.errors import DiscreetError, InvalidInput, MissingExtra
+from discreet.experiments.labels import Group, group, rounded_up
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from discreet.experiments.records import Curve, RunRow
+    from discreet.experiments.labels import Runs
+    from discreet.experiments.records import Curve
 
-__all__ = [
-    "COLOURS",
-    "MARKERS",
-    "Group",
-    "Runs",
-    "chance",
-    "draw_regret",
-    "group",
-    "label",
-    "labels",
-    "plot_regret",
-    "promise",
-    "rounded_up",
-    "write_file",
-]
+__all__ = ["COLOURS", "MARKERS", "Look", "chance", "draw_regret", "plot_regret", "write_file"]
 
 #: Okabe and Ito: distinguishable with any kind of colour vision
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 #: So that curves differ in grey, too
 MARKERS = ("o", "s", "^", "v", "D", "P", "X")
-# With 7 colours and markers, 28 curves differ even in grey; dots are left to acting at random.
+# Dots are left to acting at random.
 _STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (8, 1.5, 1.5, 1.5)), (0, (2.5, 1.2)))
-_MOST = 14  # settings in one figure
+_MOST = 12  # settings in one figure
+_FEW = 8  # settings that one figure can hold without being split by trust model
 _POINTS = 250  # of a curve: more than a picture can show
 _WIDTH = 4.2  # inches: text is about as large on a phone as on paper
 _ABOVE = 3.0  # inches of title, axes and their labels
 _LINE = 0.185  # inches of a line of the legend
 _WRAP = 50  # letters of a line of the legend
-
-#: What a setting has if it does not say; only so that "sound" and nothing are not told apart.
-_DEFAULTS: dict[str, Any] = {
-    "sum": "auto",
-    "calibration": "sound",
-    "release": "auto",
-    "noise": "fast",
-    "randomiser": "auto",
-    "honest_fraction": 1,
-    "preset": "practical",
-    "stationary": False,
-    "failure": 0.05,
-    "bonus_scale": 1,
-}
-_TRUST = ("none", "central", "shuffle", "local")
-
-
-class Runs(Protocol):
-    """Finished runs, such as `discreet.results.Results`."""
-
-    @property
-    def runs(self) -> Sequence[RunRow]:
-        """What is known of each run."""
-
-    def curve(self, key: str) -> Curve:
-        """Returns the regret of a run."""
-
-
-@dataclass(frozen=True)
-class Group:
-    """The runs of one setting: they differ in their seeds alone.
-
-    Attributes:
-        label: What tells it from the other settings in its environment, and what is proven for it.
-        rows: The runs.
-    """
-
-    label: str
-    rows: tuple[RunRow, ...]
-
-    @property
-    def guarantee(self) -> dict[str, Any]:
-        """What is proven for the runs; the weakest, should several versions of this library have done them."""
-        return max((row.guarantee for row in self.rows), key=_epsilon)
-
-
-def group(rows: Iterable[RunRow]) -> dict[str, list[Group]]:
-    """Returns the settings of each environment: those without privacy first, then the less private the earlier."""
-    found: dict[str, dict[str, list[RunRow]]] = {}
-    for row in sorted(rows, key=_order):
-        names = row.labels
-        found.setdefault(names["env"], {}).setdefault(names["setting"], []).append(row)
-    result = {}
-    for env, settings in sorted(found.items()):
-        texts = labels([runs[0] for runs in settings.values()])
-        result[env] = [Group(texts[setting], tuple(runs)) for setting, runs in settings.items()]
-    return result
-
-
-def _order(row: RunRow) -> tuple[Any, ...]:
-    config, privacy = row.config, dict(row.config.get("privacy") or {})
-    asked = privacy.pop("epsilon", None)
-    trust = _TRUST.index(config["trust"]) if config["trust"] in _TRUST else len(_TRUST)
-    rest = json.dumps([privacy, config.get("options"), config["episodes"]], sort_keys=True)
-    seed, run = config["seed"]
-    private = row.guarantee["notion"] != "none"
-    return (private, config["agent"], trust, rest, -float(asked or 0), row.labels["setting"], seed, run)
-
-
-def label(row: RunRow, among: Iterable[RunRow]) -> str:
-    """Returns a short label of a run's setting: its agent, what differs among the settings, and what is proven.
-
-    Such as "dp-ucbvi, central, printed noise: ε = 2.05 (asked 1)", or "ucbvi: no privacy".
-    """
-    return labels([*among, row])[row.labels["setting"]]
-
-
-def labels(rows: Iterable[RunRow]) -> dict[str, str]:
-    """Returns the label of every setting, by ``labels["setting"]``; no two are the same."""
-    settings = {row.labels["setting"]: row for row in rows}
-    facets = {setting: _facets(row) for setting, row in settings.items()}
-    keys = dict.fromkeys(key for facet in facets.values() for key in facet)
-    private = [setting for setting, row in settings.items() if row.guarantee["notion"] != "none"]
-    varied = []
-    for key in keys:
-        seen = private if key in ("trust", *_DEFAULTS) and key not in _OPTIONS else settings
-        if len({json.dumps(facets[setting].get(key)) for setting in seen}) > 1:
-            varied.append(key)
-    texts = {}
-    for setting, row in settings.items():
-        facet = facets[setting]
-        words = [_words(key, facet[key]) for key in varied if key in facet and key not in ("agent", "delta")]
-        promised = promise(row.guarantee, (row.config.get("privacy") or {}).get("epsilon"), delta="delta" in varied)
-        texts[setting] = f"{', '.join(filter(None, [facet['agent'], *words]))}: {promised}"
-    twice = {text for text in texts.values() if list(texts.values()).count(text) > 1}
-    return {setting: f"{text} [{setting[:6]}]" if text in twice else text for setting, text in texts.items()}
-
-
-_OPTIONS = ("preset", "stationary", "failure", "bonus_scale")
-
-
-def _facets(row: RunRow) -> dict[str, Any]:
-    """Returns what a setting may differ in, in the order in which a label says it."""
-    config, private = row.config, row.guarantee["notion"] != "none"
-    asked = {**_DEFAULTS, **(config.get("privacy") or {}), **(config.get("options") or {})}
-    asked.pop("epsilon", None)
-    if not private:
-        asked = {key: value for key, value in asked.items() if key in _OPTIONS or key not in (*_DEFAULTS, "delta")}
-    trust = {"trust": config["trust"]} if private else {}
-    first = {"agent": config["agent"], "env": row.labels["env"], **trust}
-    facets = {**first, **asked, "episodes": config["episodes"]}
-    if private:
-        facets["delta"] = row.guarantee["delta"]  # the proven one
-    return {key: int(v) if isinstance(v, float) and v.is_integer() else v for key, v in facets.items()}
-
-
-def _words(key: str, value: Any) -> str:
-    """Returns a part of a label."""
-    if value == "auto":  # what is not auto says so
-        return ""
-    if key in ("env", "trust"):
-        return str(value)
-    if key == "calibration":
-        return "printed noise" if value == "paper" else f"{value} noise"
-    if key == "stationary":
-        return "pooled" if value else "by step"
-    if key == "episodes":
-        return f"{value:,} episodes"
-    if key in ("sum", "preset", "release", "noise", "randomiser"):
-        return f"{value} {key}"
-    if key == "honest_fraction":
-        return f"{value:.3g} honest"
-    return f"{key.replace('_', ' ')} {value if isinstance(value, str) else json.dumps(value)}"
-
-
-def promise(guarantee: dict[str, Any], asked: float | None = None, *, delta: bool = True, digits: int = 3) -> str:
-    """Returns what is proven, in a few symbols; numbers are rounded up, so that nothing smaller is claimed."""
-    if guarantee["notion"] == "none":
-        return "no privacy"
-    proven = rounded_up(guarantee["epsilon"], digits)
-    text = f"ε = {proven}"
-    if delta and guarantee["delta"]:
-        text += f", δ = {rounded_up(guarantee['delta'], digits)}"
-    if asked is not None and proven != rounded_up(asked, digits):
-        text += f" (asked {asked:g})"
-    return text + (", rewards only" if guarantee["protects"] == "rewards" else "")
-
-
-def rounded_up(value: float | None, digits: int = 3) -> str:
-    """Returns the next number with so many digits, but for what floating point adds; None is infinite."""
-    if value is None or math.isinf(value):
-        return "∞"
-    exact = Decimal(value) * (1 - Decimal("1e-9"))
-    text = f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(exact)):g}"
-    return re.sub(r"e([+-])0+", r"e\1", text)
-
-
-def _epsilon(guarantee: dict[str, Any]) -> float:
-    return math.inf if guarantee["epsilon"] is None else float(guarantee["epsilon"])
 
 
 def chance(env: str) -> float | None:
@@ -239,18 +67,63 @@ def draw_regret(results: Runs, directory: Path) -> dict[str, Path]:
     names = _names(list(found))
     written: dict[str, Path] = {}
     for env, settings in found.items():
-        gap = chance(env)
-        parts = [settings[i : i + _MOST] for i in range(0, len(settings), _MOST)]
-        for i, part in enumerate(parts):
-            name = names[env] + (f"-{i + 1}" if len(parts) > 1 else "")
-            title = env + (f" ({i + 1} of {len(parts)})" if len(parts) > 1 else "")
-            curves = [(each.label, [results.curve(row.key) for row in each.rows]) for each in part]
-            note = "simulation only" if any(each.guarantee["noise"] == "fast" for each in part) else ""
+        gap, looks = chance(env), _looks(settings)
+        for part, some in _parts(settings).items():
+            title = ", ".join(filter(None, [env, part]))
+            curves = [(each.label, [results.curve(row.key) for row in each.rows]) for each in some]
+            note = "simulation only" if any(each.guarantee["noise"] == "fast" for each in some) else ""
             for log in (False, True):
-                path = directory / f"{name}{'-log' if log else ''}.svg"
-                plot_regret(curves, path, title=title, note=note, log=log, gap=gap)
-                written[_caption(title, part, log=log, gap=gap)] = path
+                path = directory / ("-".join(filter(None, [names[env], _slug(part), "log" if log else ""])) + ".svg")
+                shown = [looks[each.label] for each in some]
+                plot_regret(curves, path, title=title, note=note, log=log, gap=gap, looks=shown)
+                written[_caption(title, some, log=log, gap=gap)] = path
     return written
+
+
+class Look(NamedTuple):
+    """How a curve looks: numbers of its colour and marker and of its line style, and whether markers are hollow."""
+
+    colour: int
+    style: int
+    hollow: bool = False
+
+
+def _looks(settings: Sequence[Group]) -> dict[str, Look]:
+    """Returns looks that mean something, by label: see above. If that is not enough, all that matters is to differ."""
+    configs = {each.label: each.rows[0].config for each in settings}
+    families, asked = dict[str, int](), dict[float, int]()
+    for budget in sorted({float(config["privacy"].get("epsilon", 0)) for config in configs.values()}, reverse=True):
+        asked[budget] = len(asked) if budget else 0
+    looks = {}
+    for name, config in configs.items():
+        rest = {
+            key: value for key, value in config["privacy"].items() if key not in ("epsilon", "delta", "calibration")
+        }
+        family = repr([config["agent"], config["trust"], rest, config["options"], config["episodes"]])
+        style = asked[float(config["privacy"].get("epsilon", 0))]
+        hollow = config["privacy"].get("calibration") == "paper"
+        looks[name] = Look(families.setdefault(family, len(families)), style, hollow)
+    if len(families) > len(COLOURS) or len(asked) > len(_STYLES) or len(set(looks.values())) < len(looks):
+        return {name: Look(i, i) for i, name in enumerate(configs)}
+    return looks
+
+
+def _parts(settings: Sequence[Group]) -> dict[str, list[Group]]:
+    """Returns the settings of each figure, by what is added to the title: many are split by trust model, then anyhow.
+
+    What has no privacy is in every figure.
+    """
+    trust = dict.fromkeys(each.rows[0].config["trust"] for each in settings if each.guarantee["notion"] != "none")
+    if len(settings) > _FEW and len(trust) > 1:
+        parts = {name: [each for each in settings if each.rows[0].config["trust"] in (name, "none")] for name in trust}
+    else:
+        parts = {"": list(settings)}
+    found = {}
+    for name, some in parts.items():
+        pieces = [some[i : i + _MOST] for i in range(0, len(some), _MOST)]
+        for i, piece in enumerate(pieces):
+            found[f"{name} ({i + 1} of {len(pieces)})".strip() if len(pieces) > 1 else name] = piece
+    return found
 
 
 def _caption(title: str, part: Sequence[Group], *, log: bool, gap: float | None) -> str:
@@ -280,9 +153,14 @@ def _names(found: list[str]) -> dict[str, str]:
     """Returns how the files of each environment's figures begin."""
     if len(found) == 1:
         return {found[0]: "regret"}
-    slugs = [re.sub(r"[^a-z0-9.]+", "-", env.lower()).strip("-.")[:80] for env in found]
+    slugs = [_slug(env) for env in found]
     unique = [slug if slugs.count(slug) == 1 else f"{slug}-{i}" for i, slug in enumerate(slugs)]
     return {env: f"regret-{slug}" for env, slug in zip(found, unique, strict=True)}
+
+
+def _slug(text: str) -> str:
+    """Returns a text as a part of a file's name."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")[:80]
 
 
 def plot_regret(
@@ -293,6 +171,7 @@ def plot_regret(
     note: str = "",
     log: bool = False,
     gap: float | None = None,
+    looks: Sequence[Look] | None = None,
 ) -> list[Path]:
     """Draws mean cumulative regret, with a band of one standard error to both sides, as PNG and as SVG.
 
@@ -303,6 +182,7 @@ def plot_regret(
         note: What else to say above the legend.
         log: Whether both axes are logarithmic.
         gap: Of acting at random, drawn as a dotted line.
+        looks: Of each setting; by default they just differ.
 
     Raises:
         MissingExtra: If there is no matplotlib.
@@ -333,7 +213,8 @@ def plot_regret(
         axes = figure.add_axes(
             (0.82 / _WIDTH, 1 - (_ABOVE - 0.55) / height, 1 - 1.05 / _WIDTH, (_ABOVE - 0.85) / height)
         )
-        handles = _draw(axes, [runs for _, runs in curves], log=log, gap=gap)
+        looks = looks or [Look(i, i) for i in range(len(curves))]
+        handles = _draw(axes, [runs for _, runs in curves], looks, log=log, gap=gap)
         axes.set_title(_short(title), fontsize=9, loc="left", x=-0.78 / (_WIDTH - 1.05))
         place = {"loc": "upper left", "bbox_to_anchor": (0, 1 - _ABOVE / height), "alignment": "left", "frameon": False}
         fonts = {"fontsize": 9, "title_fontsize": 8, "labelspacing": 0.4, "handlelength": 3.2}
@@ -356,16 +237,20 @@ def _heading(curves: Sequence[tuple[str, Sequence[Curve]]], note: str) -> str:
     return "\n".join(textwrap.wrap("; ".join(filter(None, [band, _printable(note)])), _WRAP + 6))
 
 
-def _draw(axes: Any, curves: list[Sequence[Curve]], *, log: bool, gap: float | None) -> list[Any]:
+def _draw(
+    axes: Any, curves: list[Sequence[Curve]], looks: Sequence[Look], *, log: bool, gap: float | None
+) -> list[Any]:
     """Draws the curves and returns what the legend shows of them."""
     handles, top, last = [], 0.0, 1
-    for i, runs in enumerate(curves):
+    for i, (runs, look) in enumerate(zip(curves, looks, strict=True)):
         episodes, mean, error = _mean(runs, log=log)
-        colour = COLOURS[i % len(COLOURS)]
-        look = {"color": colour, "linestyle": _STYLES[i % len(_STYLES)], "linewidth": 1.5}
+        colour = COLOURS[look.colour % len(COLOURS)]
+        line = {"color": colour, "linestyle": _STYLES[look.style % len(_STYLES)], "linewidth": 1.5}
         offset = 0.03 + 0.16 * (i * 0.382 % 1)  # markers of neighbours do not lie on one another
-        marks = {"marker": MARKERS[i % len(MARKERS)], "markersize": 4, "markevery": (offset, 0.2)}
-        handles += axes.plot(episodes, mean, zorder=3 + i / 100, **look, **marks)
+        marks = {"marker": MARKERS[look.colour % len(MARKERS)], "markersize": 4.5, "markevery": (offset, 0.2)}
+        if look.hollow:
+            marks["markerfacecolor"] = "white"
+        handles += axes.plot(episodes, mean, zorder=3 + i / 100, **line, **marks)
         if len(runs) > 1:
             axes.fill_between(episodes, mean - error, mean + error, color=colour, alpha=0.2, lw=0)
         top, last = max(top, float((mean + error).max())), max(last, int(episodes[-1]))

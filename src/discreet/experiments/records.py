@@ -1,6 +1,7 @@
 """What is kept of a finished run: a row that says all about it, and its curve, thinned.
 
-All of it comes from the simulator's exact model and from public settings, none of it from people's data.
+All of it is computed by the simulator: from public settings, from its exact model and from the policies that were
+played, which learn from simulated people only.
 """
 
 from __future__ import annotations

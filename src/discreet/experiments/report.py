@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from discreet.errors import InvalidInput
-from discreet.experiments.plot import Group, Runs, draw_regret, group, rounded_up, write_file
+from discreet.experiments.labels import Group, Runs, group, rounded_up
+from discreet.experiments.plot import draw_regret, write_file
 from discreet.experiments.store import Store
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ _COLUMNS = (
 _SIMULATION = (
     "Simulation only: the noise of these runs comes from a seeded generator, in floating point. ε and δ are proven for "
     "ideal noise of the same kind; nothing computed with this noise should be released about real people."
+)
+_ALONE = (
+    "Each guarantee is of one run on its own. Whoever releases several runs about the same people promises less: their "
+    "losses add up."
 )
 _NOTIONS = {
     "none": "No privacy: the agent learns from raw data and protects nobody",
@@ -263,6 +268,8 @@ def _in_words(found: Mapping[str, Sequence[Group]]) -> str:
         kinds.setdefault(_kind(each.guarantee), {})[f"<li>{_tied(each.label)}{_factor(each.guarantee)}</li>"] = None
         fast |= each.guarantee["noise"] == "fast"
     parts = [f"<p>{escape(kind)}</p><ul>{''.join(items)}</ul>" for kind, items in kinds.items()]
+    private = any(each.guarantee["notion"] != "none" for settings in found.values() for each in settings)
+    parts += [f"<p>{escape(_ALONE)}</p>"] if private else []
     parts += [f'<p class="box">{escape(_SIMULATION)}</p>'] if fast else []
     return "\n".join(["<h3>In words</h3>", *parts])
 

@@ -10,7 +10,8 @@ A run is added in two steps: its curve is written aside, flushed to the disk and
 transaction adds the row with the file's SHA-256. Whatever kills the writer in between leaves every earlier run as it
 was, and at most a draft, which the next writer removes, or a whole curve without a row, which it takes in.
 
-All that is stored comes from the simulator's exact model and from public settings, none of it from people's data.
+What is stored is computed by the simulator: from public settings, from its exact model and from the policies that were
+played, which learn from simulated people only.
 """
 
 from __future__ import annotations
@@ -147,6 +148,12 @@ class Store:
         return store
 
     @classmethod
+    def begun(cls, directory: str | os.PathLike[str]) -> bool:
+        """Returns whether there is a store, or the beginnings of one."""
+        store = cls(directory, writable=False)
+        return store.index.exists() or store.curves.is_dir()
+
+    @classmethod
     def repair(cls, directory: str | os.PathLike[str]) -> list[Damage]:
         """Makes the store sound again and returns what was wrong with it; what it has lost must be run again.
 
@@ -157,11 +164,11 @@ class Store:
             LockedStore: If somebody writes to it.
         """
         store = cls(directory, writable=True)
-        if not (store.index.exists() or store.curves.is_dir()):
+        if not cls.begun(directory):
             raise StoreError(f"{str(directory)!r} holds no runs: there is no {store.index.name} in it")
-        store.curves.mkdir(exist_ok=True)
         with store._locked():
             try:
+                store.curves.mkdir(exist_ok=True)
                 if not store._made():
                     raise DamagedStore(f"{str(store.index)!r} is missing or empty")
                 found = []

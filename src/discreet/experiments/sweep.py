@@ -19,11 +19,14 @@ keys above them:
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
+import pickle
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from discreet import agents, envs
@@ -31,8 +34,6 @@ from discreet.errors import DiscreetError, InvalidInput, UnknownName, check_inte
 from discreet.privacy import trust
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from discreet.agents.base import TabularAgent
     from discreet.mdp import TabularMDP
 
@@ -89,6 +90,7 @@ class Setting:
         privacy: What the trust model is asked for.
         options: What else the agent gets.
         episodes: People a run.
+        resolved: What became of all that was left open: the agent, its options, the sum and its noise.
     """
 
     env: str
@@ -97,6 +99,7 @@ class Setting:
     privacy: dict[str, Any]
     options: dict[str, Any]
     episodes: int
+    resolved: dict[str, Any]
 
     def config(self, seed: list[int], alpha: list[float]) -> dict[str, Any]:
         """Returns the whole configuration of one run: all that its numbers depend on."""
@@ -107,6 +110,7 @@ class Setting:
             "privacy": self.privacy,
             "options": self.options,
             "episodes": self.episodes,
+            "resolved": self.resolved,
             "seed": seed,
             "alpha": alpha,
         }
@@ -159,22 +163,22 @@ class Sweep:
         if not (isinstance(tables, list) and tables and all(isinstance(table, dict) for table in tables)):
             raise InvalidInput("setting must be tables, each headed [[setting]]")
         shared = {key: value for key, value in document.items() if key in KEYS}
-        settings: list[Setting] = []
+        settings: dict[str, Setting] = {}
         for i, table in enumerate(tables):
             where = f"setting {i + 1}" if "setting" in document else "the sweep"
             for key in table:
                 if key not in KEYS:
                     raise UnknownName(f"key of {where}", key, KEYS)
-            for setting in _expand({**shared, **table}, where):
-                if setting in settings:
-                    raise InvalidInput(f"{where} repeats a setting: {setting.agent} on {setting.env}")
-                settings.append(setting)
+            for identity, setting in _expand({**shared, **table}, where):
+                if identity in settings:
+                    raise InvalidInput(f"{where} repeats a setting: {text(setting.config([0, 0], []))}")
+                settings[identity] = setting
         alpha = document.get("alpha", [0.1, 1.0])
         if not isinstance(alpha, list) or not all(_NUMBER.fits(value) and 0 <= value < float("inf") for value in alpha):
             raise InvalidInput(f"alpha must be a list of gaps, got alpha={alpha!r}")
         return cls(
-            name=str(document.get("name", "sweep")),
-            settings=tuple(settings),
+            name=_checked_name(document.get("name", "sweep")),
+            settings=tuple(settings.values()),
             runs=check_integer("runs", document.get("runs", 1)),
             seed=check_integer("seed", document.get("seed", 0), least=0, most=2**128),
             alpha=tuple(float(value) for value in alpha),
@@ -190,8 +194,15 @@ class Sweep:
         ]
 
 
-def _expand(table: dict[str, Any], where: str) -> list[Setting]:
-    """Returns the settings of one table: the product of its lists."""
+def _checked_name(name: Any) -> str:
+    """Returns the name of a sweep, which names a directory here and nowhere else."""
+    if not isinstance(name, str) or not name or name != Path(name).name or not name.isprintable():
+        raise InvalidInput(f"name must be a text that can name a directory, got name={name!r}")
+    return name
+
+
+def _expand(table: dict[str, Any], where: str) -> list[tuple[str, Setting]]:
+    """Returns the settings of one table, the product of its lists, and what tells whether two are the same."""
     for key in ("env", "agent"):
         if key not in table:
             raise InvalidInput(f"{where} needs the key {key}")
@@ -211,8 +222,11 @@ def _expand(table: dict[str, Any], where: str) -> list[Setting]:
     return settings
 
 
-def _setting(given: dict[str, Any]) -> Setting:
-    """Returns a setting; builds its agent once, so that whatever is wrong with it is said now."""
+def _setting(given: dict[str, Any]) -> tuple[str, Setting]:
+    """Returns a setting and its identity; builds its agent once, so that whatever is wrong with it is said now.
+
+    However they are written, settings are the same if environment, agent and trust model are.
+    """
     asked = {key: given[key] for key in _TRUST if key in given}
     name = given.get("trust", "central" if agents.is_private(given["agent"]) else "none")
     if name != "none":
@@ -224,9 +238,14 @@ def _setting(given: dict[str, Any]) -> Setting:
         asked,
         {key: given[key] for key in _OPTIONS if key in given},
         check_integer("episodes", given.get("episodes", 5000)),
+        {},
     )
-    build(setting.config([0, 0], []))
-    return setting
+    mdp, agent = build(setting.config([0, 0], []))
+    options = {key: value for key, value in agent.options.items() if key != "privacy"}
+    name, noise = agent.mechanism
+    setting = replace(setting, resolved={"agent": agent.name, **options, "sum": name, "noise": noise})
+    model = hashlib.sha256(pickle.dumps(mdp))
+    return f"{model.hexdigest()} {setting.resolved} {agent.options.get('privacy')} {setting.episodes}", setting
 
 
 def build(config: dict[str, Any]) -> tuple[TabularMDP, TabularAgent]:
