@@ -34,7 +34,7 @@ _BLOCK_NUMBERS = 2**20
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a simulation measured. All of it comes from the simulator's exact model, none from the people's data.
+    """What a simulation measured, by its exact model, of the policies that were played.
 
     Attributes:
         gaps: V*_1 − V^{π_k}_1 of each episode, over the initial distribution, (K,).
