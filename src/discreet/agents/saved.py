@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import inspect
 import io
 import json
 import os
@@ -145,7 +144,6 @@ def pack(agent: TabularAgent) -> bytes:
 
 def _contents(agent: TabularAgent) -> dict[str, Any]:
     private, seed = agent.privatizer, agent.seed
-    options = [name for name in inspect.signature(type(agent)).parameters if name not in ("spec", "episodes", "seed")]
     sums, planned = agent.snapshot()
     streams = {role.name: generator.bit_generator.state for role, generator in agent.streams.items()}
     if isinstance(private, CentralPrivatizer):
@@ -156,7 +154,7 @@ def _contents(agent: TabularAgent) -> dict[str, Any]:
         "parts": [_kind(part) for part in (agent, private, private.encoder, private.shuffler)],
         "spec": agent.spec,
         "episodes": agent.episodes,
-        "options": {name: getattr(agent.schedule if name == "update_every" else agent, name) for name in options},
+        "options": agent.options,
         "seed": {
             "entropy": seed.entropy,
             "spawn_key": seed.spawn_key,

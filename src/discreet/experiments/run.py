@@ -136,7 +136,7 @@ class Run:
     def save(self, directory: Path) -> list[str]:
         """Writes ``run.json``, ``gaps.npz`` and, with matplotlib, pictures; returns lines that say so."""
         privacy = self.options["privacy"]
-        trust = {"trust": type(privacy).__name__, **dataclasses.asdict(privacy)}
+        trust = None if privacy is None else {"trust": type(privacy).__name__, **dataclasses.asdict(privacy)}
         document = {**self.to_dict(), "settings": {**self.options, "privacy": trust}}
         (directory / "run.json").write_text(json.dumps(document, indent=2) + "\n")
         np.savez_compressed(directory / "gaps.npz", gaps=np.array([result.gaps for result in self.results]))
@@ -159,6 +159,8 @@ def _std(values: list[float]) -> float:
 
 def _asked(privacy: Any) -> str:
     """Returns a trust model as it was asked for, without what is left to its defaults."""
+    if privacy is None:
+        return "central, ε follows from the noise scale"
     given = {
         field.name: getattr(privacy, field.name)
         for field in dataclasses.fields(privacy)

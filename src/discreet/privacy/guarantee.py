@@ -70,12 +70,17 @@ class Guarantee:
         if self.notion == "none":
             return "no privacy: the agent learns from raw data and protects nobody"
         caveat = " (fast noise: simulation only)" if self.noise == "fast" else ""
-        return f"{self.notion} DP, ε = {self.epsilon:.4g}, δ = {self.delta:.3g}, {self.relation} {self.unit}{caveat}"
+        whose = f"{self.relation} {self.unit}"
+        if self.protects == "rewards":
+            whose += ", rewards only: states and actions are not protected"
+        return f"{self.notion} DP, ε = {self.epsilon:.4g}, δ = {self.delta:.3g}, {whose}{caveat}"
 
     @property
     def label(self) -> str:
         """A few words for a legend."""
-        return "no privacy" if self.notion == "none" else f"{self.notion} ε = {self.epsilon:.3g}"
+        if self.notion == "none":
+            return "no privacy"
+        return f"{self.notion} ε = {self.epsilon:.3g}" + (", rewards only" if self.protects == "rewards" else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Returns what JSON can hold; an infinite ε becomes None."""
