@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RLSVI"]
 
-#: The noise scale of ``individual`` by default, as a share of what ``tight`` needs for the same budget.
-INDIVIDUAL_SHARE = 1 / 8
-
 
 class RLSVI(TabularAgent):
     """RLSVI (Lu et al. 2026): greedy on perturbed values. Protects rewards; states and actions are not protected.
@@ -56,7 +53,7 @@ class RLSVI(TabularAgent):
         accounting: ``"tight"`` holds for the worst history; ``"paper"`` is Corollary 14; ``"individual"`` keeps an
             account of every user and leaves out those who would exceed the budget.
         noise_scale: Multiplies β_k; instead of ``privacy``, except for ``"individual"``, where it is free and by
-            default an eighth of what ``"tight"`` needs.
+            default that of `Account.even_scale`, below what ``"tight"`` needs.
         delta: With ``noise_scale``: the δ that ε is stated for.
         stationary: Whether counts are pooled over the steps of an episode.
         update_every: Users between two releases, or ``"geometric"``; 1 by default.
@@ -176,7 +173,7 @@ class RLSVI(TabularAgent):
         """Returns the noise scale for a budget, from public sizes alone."""
         if self.accounting == "paper":
             return self.account.paper_scale(budget)
-        return self.account.tight_scale(budget) * (INDIVIDUAL_SHARE if self.accounting == "individual" else 1.0)
+        return self.account.even_scale(budget) if self.accounting == "individual" else self.account.tight_scale(budget)
 
     def plan(self, released: Any) -> None:
         """Computes V and the policy from the released Q̃: lines 14 and 15."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,6 +93,8 @@ class ValueServer:
         rng: np.random.Generator,
         budget: float | None = None,
     ) -> None:
+        from discreet.agents._kernels import rlsvi
+
         S, A, H = spec.states, spec.actions, spec.horizon
         self.guarantee, self.scale, self.error = guarantee, scale, 0.0
         self.layout = Layout(spec, stationary)
@@ -101,19 +102,18 @@ class ValueServer:
         self.shuffler = Collector()
         self.capacity, self.budget, self._rng = capacity, budget, rng
         kept = 0 if budget is None else capacity
-        units = min(_MOST_UNITS, 2**62 // ((H + 2) ** 2 * (releases + 1)))  # no sum of losses overflows
+        units = min(_MOST_UNITS, 2**58 // ((H + 2) ** 2 * (releases + 1)))  # no sum of losses overflows
         grid = 2.0 ** (52 - math.ceil(math.log2(capacity * H + 1)))  # sums of rewards on this grid are exact
         self.parameters = np.array([scale, grid, units / budget if budget else 0.0, float(units)])
         self.total = np.zeros(self.layout.size)
-        self.people = (
-            np.zeros((kept, H), dtype=np.int32),
-            np.zeros((kept, H), dtype=np.int32),
+        self.people: tuple[NDArray[Any], ...] = (
+            *(np.zeros((kept, H), dtype=np.int32) for _ in range(3)),
             np.zeros((kept, H)),
             np.zeros(kept, dtype=np.bool_),
             np.zeros(kept, dtype=np.int64),
         )
-        cells = self.layout.cells
-        self.clocks = tuple(np.zeros(size, dtype=np.int64) for size in (cells, cells, kept, kept, 4))
+        cells, blocks = self.layout.cells, -(-kept // rlsvi.BLOCK)
+        self.clocks = tuple(np.zeros(size, dtype=np.int64) for size in (cells, cells, kept, blocks, 3))
         self.planned = (np.zeros((H, S, A)), np.zeros((H + 1, S)), np.zeros((H, S), dtype=np.int64))
         self._open = True
 
@@ -125,10 +125,6 @@ class ValueServer:
     @property
     def _counts(self) -> tuple[NDArray[np.float64], ...]:
         return self.layout.split(self.total)
-
-    @cached_property
-    def _buffer(self) -> NDArray[np.int64]:
-        return np.empty(len(self.people[0]), dtype=np.int64)
 
     def collect(self, batch: RawBatch) -> None:
         """Adds a batch; nothing changes if an error is raised."""
@@ -174,7 +170,7 @@ class ValueServer:
             z = np.empty((1, H * S * A))
             fast.fill(self._rng, "gaussian", 1.0, z)
             if self.budget is not None:
-                rlsvi.settle(self.parameters, self._counts, self.people, self.clocks, H, self._buffer)
+                rlsvi.settle(self.parameters, self._counts, self.people, self.clocks, H)
             rlsvi.perturb(self._counts, rlsvi.beta(S, A, H, float(self.count + 1), self.scale), z[0], self.planned)
             self._open = False
         return PerturbedValues(self.planned[0].copy())
@@ -197,7 +193,6 @@ class ValueServer:
             self._counts,
             self.people,
             self.clocks,
-            self._buffer,
             self.planned,
             draws,
             replan,
@@ -212,21 +207,20 @@ class ValueServer:
     def reveal(self) -> Revealed:
         """Returns the realised loss of every user; it reveals states."""
         n, units = self.count, self.parameters[2]
-        where, weights, _, active, entry = self.people
-        where, weights, active, entry = where[:n], weights[:n], active[:n], entry[:n]
-        lost = (weights * self.clocks[0][where // self.layout.spec.states]).sum(axis=1) - entry
-        return Revealed(np.where(active, lost, entry) / units, ~active)
+        where, _, weights, _, active, entry = (array[:n] for array in self.people)
+        lost = (weights * self.clocks[0][where]).sum(axis=1) - entry
+        return Revealed(np.where(active, lost, entry) / units, active == 0)
 
     def state(self) -> dict[str, Any]:
         """Returns copies of all that changes: personal data and noise, by name."""
-        n, heap = self.count, int(self.clocks[-1][1])
-        spent, price, due, whom, state = self.clocks
+        n = self.count
+        spent, price, due, least, state = self.clocks
         return copy.deepcopy(
             {
                 "scale": self.scale,
                 "total": self.total,
                 "people": [array[:n] for array in self.people],
-                "clocks": [spent, price, due[:heap], whom[:heap], state],
+                "clocks": [spent, price, due[:n], least, state],
                 "planned": list(self.planned),
                 "open": self._open,
                 "rng": self._rng.bit_generator.state,

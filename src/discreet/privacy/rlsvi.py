@@ -13,6 +13,10 @@ user, so N ≥ 1, where this is largest: 2/β_k a step, 2H/β_k a release. (The 
 a w of its own: μ² = H·Σ_cells c²(N+1)/(β_k·N²) with N ≥ c, so at most H·Σ(c+1)/β_k. The c add up to H and at most
 min(H, S·A) of them are positive: H·(H + min(H, S·A))/β_k a release, which is 2H²/β_k if S·A ≥ H.
 
+*Individual.* A filter follows every user with the N that occurred and leaves out whoever would exceed the budget, so
+any noise scale will do. `Account.even_scale` is the default: where people share cells it is far below what the worst
+history needs, and few are left out.
+
 *Releases.* k is one more than the number of users so far. The first policy is pure noise. The first user is in every
 other one, and nobody is in more: that includes the one after the last batch, which anybody may read.
 
@@ -80,6 +84,18 @@ class Account:
         """Σ μ² of the worst user of all releases, at noise scale 1."""
         return math.fsum(self.worst / beta(self.states, self.actions, self.horizon, self.users + 1))
 
+    @cached_property
+    def even_mu2(self) -> float:
+        """Σ μ² of the first user, at noise scale 1, if everybody's visits were spread evenly over the S·A cells.
+
+        With n users a cell has N = n/(S·A) visits, or N = n·H/(S·A) if pooled, and never fewer than the user's own c.
+        """
+        H, cells = self.horizon, self.states * self.actions
+        c = max(1.0, H / cells) if self.stationary else 1.0
+        N = np.maximum(c, self.users * (H if self.stationary else 1) / cells)
+        worst = H * (H * c if self.stationary else 1.0) * (N + 1) / N**2
+        return math.fsum(worst / beta(self.states, self.actions, H, self.users + 1))
+
     @property
     def paper_rho(self) -> float:
         """Lemma 12's Rényi loss a unit of α, at noise scale 1: 2AK/(H²·ln(2HSA)), K counting the releases."""
@@ -98,6 +114,10 @@ class Account:
     def tight_scale(self, budget: Budget) -> float:
         """Returns the smallest noise scale with which `tight_epsilon` is within the budget."""
         return self.tight_mu2 / accounting.gaussian_mu(budget.epsilon, budget.delta) ** 2
+
+    def even_scale(self, budget: Budget) -> float:
+        """Returns the noise scale at which evenly spread users use up the budget: at most that of `tight_scale`."""
+        return self.even_mu2 / accounting.gaussian_mu(budget.epsilon, budget.delta) ** 2
 
     def paper_scale(self, budget: Budget) -> float:
         """Returns the smallest noise scale with which `paper_epsilon` is within the budget: a quadratic in √ρ."""

@@ -1,14 +1,15 @@
 """RLSVI: perturbed value iteration (Algorithm 1), and the filter that drops users before they lose too much.
 
 *counts* are (N, M, R) as in `types.COUNTS`. *people* is what the filter keeps of everybody, (K, …) or empty without it:
-cell·S + s' of each step, weight (visits of the same cell in that episode), reward, whether active, and the clocks at
-their entry. *clocks* are integers in units of a fraction of the budget, rounded up, so that sums are exact:
+cell, next state, weight (visits of the same cell in that episode) and reward of each step, whether active, and the
+clocks at their entry. *clocks* are integers in units of a fraction of the budget, rounded up, so that sums are exact:
 
 - ``spent`` (cells,): what anybody in a cell has lost so far; ``price`` (cells,): what they lose in the next release;
-- ``due`` and ``whom`` (K,): a heap of the active users by the general clock at which they have to be looked at again;
-- ``state``: users so far, size of the heap, the general clock, number of dropped users.
+- ``due`` (K,): the general clock after which a user has to be looked at again; ``least``: the earliest in each block of
+  `BLOCK` users;
+- ``state``: users so far, the general clock, number of dropped users.
 
-The general clock runs as fast as the fastest loser could lose: a user with r units left is safe for r ticks.
+The general clock runs as fast as anybody could possibly lose: a user with r units left is safe for r ticks.
 """
 
 import math
@@ -22,7 +23,9 @@ from discreet.mdp._kernels import SAMPLE, TABLES
 # positions in the vector of parameters; `discreet.agents.values.ValueServer` writes them
 SCALE, GRID, UNITS, BUDGET = range(4)
 # positions in ``state``
-USERS, HEAP, CLOCK, DROPPED = range(4)
+USERS, CLOCK, DROPPED = range(3)
+BLOCK = 256
+NEVER = 2**63 - 1
 
 _f1 = types.Array(types.float64, 1, "C")
 _f2 = types.Array(types.float64, 2, "C")
@@ -34,7 +37,7 @@ _i3 = types.Array(types.int64, 3, "C")
 _n2 = types.Array(types.int32, 2, "C")
 _b1 = types.Array(types.boolean, 1, "C")
 
-PEOPLE = types.Tuple((_n2, _n2, _f2, _b1, _i1))
+PEOPLE = types.Tuple((_n2, _n2, _n2, _f2, _b1, _i1))
 CLOCKS = types.Tuple((_i1, _i1, _i1, _i1, _i1))
 
 
@@ -44,56 +47,14 @@ def beta(S, A, H, k, scale):
     return scale * (0.5 * S * H**3 * math.log(2.0 * H * S * A * k))
 
 
-@kernel()
-def push(clocks, due, user):
-    """Adds a user to the heap."""
-    _, _, times, whom, state = clocks
-    i = state[HEAP]
-    state[HEAP] += 1
-    while i > 0:
-        parent = (i - 1) >> 1
-        if times[parent] <= due:
-            break
-        times[i] = times[parent]
-        whom[i] = whom[parent]
-        i = parent
-    times[i] = due
-    whom[i] = user
-
-
-@kernel()
-def pop(clocks):
-    """Removes the user who is due first from the heap, and returns them."""
-    _, _, times, whom, state = clocks
-    first = whom[0]
-    state[HEAP] -= 1
-    n = state[HEAP]
-    due, user = times[n], whom[n]
-    i = 0
-    while True:
-        child = 2 * i + 1
-        if child >= n:
-            break
-        if child + 1 < n and times[child + 1] < times[child]:
-            child += 1
-        if times[child] >= due:
-            break
-        times[i] = times[child]
-        whom[i] = whom[child]
-        i = child
-    times[i] = due
-    whom[i] = user
-    return first
-
-
 @kernel(types.void(_f1, COUNTS, PEOPLE, CLOCKS, _i1, _i1, _f1))
 def enter(parameters, counts, people, clocks, cells, nexts, rewards):
     """Adds one user: ``cells`` (t·S + s)·A + a, next states and rewards of each step."""
     N, M, R = counts
     S = M.shape[3]
     n, m, r = N.reshape(N.size), M.reshape(M.size), R.reshape(R.size)
-    spent, _, _, _, state = clocks
-    where, weights, gains, active, entry = people
+    spent, _, due, least, state = clocks
+    where, follow, weights, gains, active, entry = people
     i = state[USERS]
     state[USERS] += 1
     filtered = where.shape[0] > 0
@@ -102,7 +63,8 @@ def enter(parameters, counts, people, clocks, cells, nexts, rewards):
         gain = rewards[h]
         if filtered:
             gain = math.floor(gain * parameters[GRID] + 0.5) / parameters[GRID]  # sums are exact: nothing stays behind
-            where[i, h] = c * S + nexts[h]
+            where[i, h] = c
+            follow[i, h] = nexts[h]
             gains[i, h] = gain
         n[c] += 1.0
         m[c * S + nexts[h]] += 1.0
@@ -118,7 +80,8 @@ def enter(parameters, counts, people, clocks, cells, nexts, rewards):
             weights[i, h] = weight
             total += weight * spent[cells[h]]
         entry[i] = total
-        push(clocks, state[CLOCK] + int(parameters[BUDGET]), i)
+        due[i] = state[CLOCK] + int(parameters[BUDGET])
+        least[i // BLOCK] = due[i] if i % BLOCK == 0 else min(least[i // BLOCK], due[i])
 
 
 @kernel()
@@ -144,54 +107,73 @@ def fastest(N, price, H):
     return total if N.shape[0] > 1 else total * H
 
 
-@kernel(types.void(_f1, COUNTS, PEOPLE, CLOCKS, types.int64, _i1))
-def settle(parameters, counts, people, clocks, H, buffer):
+@kernel()
+def lose(people, clocks, i):
+    """Returns what an active user has lost so far, and what they would lose in the next release."""
+    spent, price, _, _, _ = clocks
+    where, _, weights, _, _, entry = people
+    lost, more = -entry[i], 0
+    for h in range(where.shape[1]):
+        c = where[i, h]
+        lost += weights[i, h] * spent[c]
+        more += weights[i, h] * price[c]
+    return lost, more
+
+
+@kernel()
+def leave(counts, people, i):
+    """Takes a user out of the counts; on the grid nothing of their rewards stays behind."""
+    N, M, R = counts
+    S = M.shape[3]
+    n, m, r = N.reshape(N.size), M.reshape(M.size), R.reshape(R.size)
+    where, follow, _, gains, active, _ = people
+    active[i] = False
+    for h in range(where.shape[1]):
+        c = where[i, h]
+        n[c] -= 1.0
+        m[c * S + follow[i, h]] -= 1.0
+        r[c] -= gains[i, h]
+
+
+@kernel(types.void(_f1, COUNTS, PEOPLE, CLOCKS, types.int64))
+def settle(parameters, counts, people, clocks, H):
     """Before a release: drops everybody whose loss would exceed the budget, until nobody's does; charges the others.
 
-    Whoever is dropped leaves N, M and R, which raises the price of their cells for the others. Prices only rise and
-    only active users are looked at, so the order does not matter.
+    Whoever is dropped leaves N, M and R, which raises the price of their cells for the others. Prices only rise, so the
+    order does not matter.
     """
-    N, M, R = counts
-    S, A = M.shape[3], N.shape[2]
-    n, m, r = N.reshape(N.size), M.reshape(M.size), R.reshape(R.size)
-    spent, price, times, _, state = clocks
-    where, weights, gains, active, entry = people
+    N = counts[0]
+    S, A = N.shape[1], N.shape[2]
+    n = N.reshape(N.size)
+    spent, price, due, least, state = clocks
+    where, _, _, _, active, entry = people
     budget = int(parameters[BUDGET])
     steps = 1.0 if N.shape[0] > 1 else float(H)  # pooled: every h draws its own w
     b = beta(S, A, H, float(state[USERS] + 1), parameters[SCALE])
     for c in range(n.size):
         price[c] = charge(parameters, n[c], steps, b)
-    while True:
+    blocks = (state[USERS] + BLOCK - 1) // BLOCK
+    again = True
+    while again:
+        again = False
         tick = fastest(N, price, H)
-        found = 0
-        while state[HEAP] > 0 and times[0] < state[CLOCK] + tick:
-            buffer[found] = pop(clocks)
-            found += 1
-        dropped = False
-        for j in range(found):
-            i = buffer[j]
-            before, now = -entry[i], 0
-            for h in range(H):
-                c = where[i, h] // S
-                before += weights[i, h] * spent[c]
-                now += weights[i, h] * price[c]
-            if before + now <= budget:
-                push(clocks, state[CLOCK] + budget - before, i)
+        for block in range(blocks):
+            if least[block] >= state[CLOCK] + tick:
                 continue
-            dropped = True
-            active[i] = False
-            entry[i] = before  # what they have lost in all
-            state[DROPPED] += 1
-            for h in range(H):
-                c = where[i, h] // S
-                n[c] -= 1.0
-                m[where[i, h]] -= 1.0
-                r[c] -= gains[i, h]
-            for h in range(H):
-                c = where[i, h] // S
-                price[c] = charge(parameters, n[c], steps, b)
-        if not dropped:
-            break
+            least[block] = NEVER
+            for i in range(block * BLOCK, min((block + 1) * BLOCK, state[USERS])):
+                if active[i] and due[i] < state[CLOCK] + tick:
+                    lost, more = lose(people, clocks, i)
+                    due[i] = state[CLOCK] + budget - lost
+                    if lost + more > budget:
+                        again = True
+                        leave(counts, people, i)
+                        entry[i] = lost  # from now on what they have lost in all
+                        due[i] = NEVER
+                        state[DROPPED] += 1
+                        for h in range(H):
+                            price[where[i, h]] = charge(parameters, n[where[i, h]], steps, b)
+                least[block] = min(least[block], due[i])
     for c in range(n.size):
         spent[c] += price[c]
     state[CLOCK] += tick
@@ -235,7 +217,6 @@ def perturb(counts, b, z, planned):
         COUNTS,
         PEOPLE,
         CLOCKS,
-        _i1,
         PLANNED,
         _f2,
         _b1,
@@ -245,9 +226,7 @@ def perturb(counts, b, z, planned):
         types.Tuple((_i1, _i1, _f1)),
     )
 )
-def play(
-    sample, tables, parameters, counts, people, clocks, buffer, planned, draws, replan, z, policies, releases, episode
-):
+def play(sample, tables, parameters, counts, people, clocks, planned, draws, replan, z, policies, releases, episode):
     """Plays one person a row of ``draws``; after each that ``replan`` (n,) marks, releases a table and plans anew.
 
     ``z`` (marks, H·S·A) are standard normal; ``policies`` (marks + 1, H, S) receives the policy in force at first and
@@ -267,7 +246,7 @@ def play(
         enter(parameters, counts, people, clocks, actions, states[1:], rewards)
         if replan[k]:
             if people[0].shape[0] > 0:
-                settle(parameters, counts, people, clocks, H, buffer)
+                settle(parameters, counts, people, clocks, H)
             perturb(counts, beta(S, A, H, float(state[USERS] + 1), parameters[SCALE]), z[row], planned)
             if releases.shape[0] > 0:
                 releases[row] = Q.reshape(Q.size)
