@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from discreet.mdp import Spec
     from discreet.noise import Seed
 
-__all__ = ["NAMES", "PRESETS", "defaults", "epsilon_follows", "is_private", "load", "make", "summary"]
+__all__ = ["NAMES", "PRESETS", "defaults", "epsilon_follows", "is_private", "load", "make", "protects", "summary"]
 
 _AGENTS = {
     "ucbvi": ("discreet.agents.ucbvi", "UCBVI"),
@@ -102,6 +102,11 @@ def epsilon_follows(options: dict[str, Any]) -> bool:
 def is_private(name: str) -> bool:
     """Returns whether an agent takes a private trust model."""
     return _class(name).private
+
+
+def protects(name: str) -> str:
+    """Returns what of a person an agent's guarantee protects: ``"trajectory"`` or ``"rewards"``."""
+    return _class(name).protects
 
 
 def load(path: str | os.PathLike[str]) -> TabularAgent:

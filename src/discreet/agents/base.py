@@ -85,6 +85,7 @@ class TabularAgent:
     Attributes:
         name: Of the agent.
         private: Whether it takes a private trust model.
+        protects: What of a person its guarantee protects then.
         mixed: Whether its policies are probabilities, (H, S, A).
         projects: Whether it plans on projected counts.
         share: Which share of ``failure`` the error bound of the counts gets.
@@ -94,6 +95,7 @@ class TabularAgent:
 
     name: ClassVar[str]
     private: ClassVar[bool] = True
+    protects: ClassVar[str] = "trajectory"
     mixed: ClassVar[bool] = False
     projects: ClassVar[bool] = False
     share: ClassVar[float] = 1.0

@@ -64,6 +64,7 @@ class RLSVI(TabularAgent):
     """
 
     name = "rlsvi"
+    protects = "rewards"
 
     def __init__(
         self,

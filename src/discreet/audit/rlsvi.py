@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -49,28 +48,32 @@ class ValuesTarget:
         fresh, server = agent.snapshot(), agent.privatizer
         own, seen, ratios = server._rng, [], np.empty(runs)
         server._rng = rng
+        batches = [agent.shuffler([agent.encoder.encode(person, rng)], rng) for person in self._people(world)]
         for i in range(runs):
-            state = copy.deepcopy(fresh)
-            state[0]["rng"] = rng.bit_generator.state  # fresh noise in every run
-            agent.restore(state)
-            tables, policies = self._run(world, rng)
+            agent.restore(({**fresh[0], "rng": rng.bit_generator.state}, fresh[1]))  # fresh noise in every run
+            tables, policies = self._run(batches)
             ratios[i] = round(float(self._ratio(tables)), _DIGITS)
             seen.append(np.concatenate([np.round(tables.ravel(), _DIGITS), policies]))
         server._rng = own
         agent.restore(fresh)
         return {"likelihood ratio": ratios, "tables and policies": np.array(seen)}
 
-    def _person(self, world: int, first: bool) -> Trajectory:
-        H, corner = self.prototype.spec.horizon, 0 if first else 1
-        return Trajectory(np.full(H + 1, corner), np.full(H, corner), np.full(H, float(world if first else 0)))
+    def _people(self, world: int) -> list[Trajectory]:
+        """Returns everybody in order: the first in one corner of the world, all others in another."""
+        H, others = self.prototype.spec.horizon, self.prototype.episodes - 1
+        zero, one = (
+            Trajectory(np.full(H + 1, corner), np.full(H, corner), np.full(H, reward))
+            for corner, reward in ((0, float(world)), (1, 0.0))
+        )
+        return [zero, *[one] * others]
 
-    def _run(self, world: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _run(self, batches: list[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns all tables, (releases, H, S, A), and all policies, flat."""
-        agent = self.prototype
+        agent: Any = self.prototype
         tables, policies = [], [agent.policy]
-        for t in range(agent.episodes):
-            agent.observe(agent.shuffler([agent.encoder.encode(self._person(world, t == 0), rng)], rng))
-            tables.append(agent.privatizer.counts().values)  # type: ignore[attr-defined]
+        for batch in batches:
+            agent.observe(batch)
+            tables.append(agent.privatizer.counts().values)  # the same again: a release is made once
             policies.append(agent.policy)
         return np.array(tables), np.array(policies, dtype=np.float64).ravel()
 

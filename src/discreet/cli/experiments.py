@@ -61,8 +61,10 @@ def sweep(file: Path, out: Path | None, dry_run: bool, **options: Any) -> None:
 
     Everything is checked before the first run begins. discreet report OUT looks at the results.
     """
+    from discreet import agents
     from discreet.experiments.conduct import expected_seconds
     from discreet.experiments.sweep import Sweep, text
+    from discreet.privacy.guarantee import REWARDS_ONLY
 
     found = Sweep.read(file)
     out = out or Path(found.name)
@@ -72,6 +74,9 @@ def sweep(file: Path, out: Path | None, dry_run: bool, **options: Any) -> None:
         for setting in found.settings:
             click.echo(text(setting.config([0, 0], [])) + f", episodes {setting.episodes:,}, runs {found.runs}")
     seconds = expected_seconds(found, min(workers, count))
+    rewards = sorted({setting.agent for setting in found.settings if agents.protects(setting.agent) == "rewards"})
+    if rewards:
+        _say(f"{', '.join(rewards)}: {REWARDS_ONLY}")
     _say(f"{count} runs of {len(found.settings)} settings, about {_duration(seconds)} on {min(workers, count)} workers")
     if not dry_run:
         _conduct(found, out, f"discreet sweep {file} --out {out} --resume", **options)
@@ -139,6 +144,7 @@ def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 def ls(directory: Path, as_json: bool) -> None:
     """List the runs of a directory."""
     from discreet import results as stored
+    from discreet.privacy.guarantee import REWARDS_ONLY
 
     runs = stored.load(directory).runs
     if as_json:
@@ -154,6 +160,9 @@ def ls(directory: Path, as_json: bool) -> None:
         what = (config["env"], config["agent"], config["trust"], epsilon, str(config["seed"][1]))
         lines.append((run.key, *what, f"{run.regret:,.1f}", rest))
     click.echo(_table(("key", "env", "agent", "trust", "proven ε", "run", "regret", "options"), lines))
+    rewards = sorted({run.config["agent"] for run in runs if run.guarantee["protects"] == "rewards"})
+    if rewards:
+        click.echo(f"{', '.join(rewards)}: {REWARDS_ONLY}")
 
 
 @results.command("show")

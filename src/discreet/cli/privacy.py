@@ -92,6 +92,7 @@ def audit(target: str, runs: int | None, seed: int | None, as_json: bool, **opti
     """
     from discreet.audit import audit as attack
     from discreet.audit import named
+    from discreet.privacy.guarantee import REWARDS_ONLY
 
     attacked = named(target, **options)
     found = attack(attacked, runs=attacked.runs if runs is None else runs, seed=seed)
@@ -108,7 +109,7 @@ def audit(target: str, runs: int | None, seed: int | None, as_json: bool, **opti
         click.echo(json.dumps(document))
     else:
         click.echo(f"target       {found.target}")
-        only = "; states and actions are not protected" if found.claim.protects == "rewards" else ""
+        only = f"; {REWARDS_ONLY}" if found.claim.protects == "rewards" else ""
         click.echo(f"claimed      ε = {found.claim.epsilon:.4f} at δ = {found.claim.delta:g}{only}")
         click.echo(
             f"leaks        ε ≥ {found.lower_bound:.4f}, with {found.confidence:.1%} confidence, by {found.attack} "

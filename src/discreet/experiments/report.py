@@ -18,6 +18,7 @@ import numpy as np
 from discreet.errors import InvalidInput
 from discreet.experiments.plot import Group, Runs, draw_regret, group, rounded_up, write_file
 from discreet.experiments.store import Store
+from discreet.privacy.guarantee import REWARDS_ONLY
 
 if TYPE_CHECKING:
     import os
@@ -176,7 +177,8 @@ def table(results: Runs) -> str:
             for row in cells
         ]
         lines.append("")
-    return "\n".join(lines[:-1])
+    rewards = any(row.guarantee["protects"] == "rewards" for row in results.runs)
+    return "\n".join([*lines, REWARDS_ONLY] if rewards else lines[:-1])
 
 
 def _some(results: Runs) -> None:

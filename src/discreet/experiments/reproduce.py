@@ -148,8 +148,8 @@ _RLSVI = Experiment(
     "RLSVI perturbs its values to explore, and that hides everybody's rewards (Lu et al. 2026); states and actions are "
     "not protected. The first figure needs no run: the ε of RLSVI as printed, by the paper's account and by the exact "
     "one, at a δ of 1e-6. Then RLSVI with its noise scaled to a budget: for the worst history (tight), or with an "
-    "account of every user that leaves out whoever would exceed it (individual), beside UCBVI without privacy and RLSVI "
-    "as printed.",
+    "account of every user that leaves out whoever would exceed it (individual), beside UCBVI without privacy and "
+    "RLSVI as printed.",
     {
         "env": "riverswim:states=6,horizon=20",
         "episodes": 50_000,

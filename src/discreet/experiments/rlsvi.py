@@ -30,9 +30,9 @@ __all__ = ["curves", "draw"]
 _DELTA = 1e-6
 _NOTE = "Rewards only: states and actions are not protected."
 _LOSSES = (
-    "ε of RLSVI as printed (noise scale 1) at δ = 1e-6 against the number of episodes. For individual, which keeps to any "
-    "budget, what a user would lose if all visits were spread evenly over the cells: its default noise scale is solved "
-    f"for that. {_NOTE}"
+    "ε of RLSVI as printed (noise scale 1) at δ = 1e-6 against the number of episodes. For individual, which keeps to "
+    "any budget, what a user would lose if all visits were spread evenly over the cells: its default noise scale is "
+    f"solved for that. {_NOTE}"
 )
 
 
@@ -91,7 +91,7 @@ def _costs(results: Runs, path: Path) -> Path:
                 label += f", ε = {row.guarantee['epsilon']:.3g}"
             flat.setdefault(label, []).append(row.regret)
             continue
-        label = f"{options.get('accounting', 'tight')}, a release every {options.get('update_every', 1)}"
+        label = f"{options.get('accounting', 'tight')}, {_every(options.get('update_every', 1))}"
         label += ", pooled" if options.get("stationary") else ""
         lines.setdefault(label, {}).setdefault(float(row.guarantee["epsilon"]), []).append(row.regret)
     for i, (label, by_epsilon) in enumerate(sorted(lines.items(), reverse=True)):
@@ -108,6 +108,10 @@ def _costs(results: Runs, path: Path) -> Path:
     ticks = sorted({round(epsilon, 3) for by_epsilon in lines.values() for epsilon in by_epsilon})
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     return _finish(figure, axes, path)
+
+
+def _every(users: int) -> str:
+    return "a release every user" if users == 1 else f"a release every {users} users"
 
 
 def _error(values: list[float]) -> float:

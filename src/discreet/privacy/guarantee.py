@@ -8,7 +8,10 @@ from typing import Any, Literal
 
 from discreet.errors import InvalidInput, Unproven, check_integer
 
-__all__ = ["Guarantee"]
+__all__ = ["REWARDS_ONLY", "Guarantee"]
+
+#: What has to be said wherever a guarantee protects rewards and nothing else.
+REWARDS_ONLY = "rewards only: states and actions are not protected"
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Guarantee:
         caveat = " (fast noise: simulation only)" if self.noise == "fast" else ""
         whose = f"{self.relation} {self.unit}"
         if self.protects == "rewards":
-            whose += ", rewards only: states and actions are not protected"
+            whose += f", {REWARDS_ONLY}"
         return f"{self.notion} DP, ε = {self.epsilon:.4g}, δ = {self.delta:.3g}, {whose}{caveat}"
 
     @property
