@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discreet.cli import parse
+from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -59,10 +60,11 @@ _SHOWN = ("preset", "stationary", "failure", "bonus_scale", "accounting")
     show_default=True,
     help="Count the episodes with a larger gap; may be given several times.",
 )
+@click.option("--reveal-losses", is_flag=True, help="rlsvi, individual: print realised losses, which reveal states.")
 @click.option("--out", type=click.Path(path_type=Path), help="Save the numbers and a picture in this directory.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
-def run(env: str, as_json: bool, quiet: bool, out: Path | None, **options: Any) -> None:
+def run(env: str, as_json: bool, quiet: bool, out: Path | None, reveal_losses: bool, **options: Any) -> None:
     """Let an agent learn in an environment and print its regret.
 
     ENV is name[:key=value,…], for example riverswim:states=6,horizon=20.
@@ -74,7 +76,9 @@ def run(env: str, as_json: bool, quiet: bool, out: Path | None, **options: Any) 
     takes = agents.defaults(options["agent"])
     given = {key: value for key, value in options.items() if value is not None}
     options = {"privacy": None, **{key: takes[key] for key in _SHOWN if key in takes}, **given}
-    job = Run.make(env, **options)
+    if reveal_losses and (as_json or options.get("accounting") != "individual"):
+        raise InvalidInput("--reveal-losses is for --accounting individual, and for people to read: without --json")
+    job = Run.make(env, reveal=reveal_losses, **options)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     try:

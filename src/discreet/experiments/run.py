@@ -15,6 +15,7 @@ from discreet.errors import InvalidInput, MissingExtra, check_integer
 from discreet.experiments.plot import plot_regret, promise
 from discreet.experiments.simulate import Result, simulate
 from discreet.experiments.store import thin
+from discreet.privacy.accounting import gaussian_epsilon
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +39,8 @@ class Run:
         runs: Number of runs; run i uses the seed ``(seed, i)`` for the agent and for the people.
         seed: The seed.
         alpha: Which gaps count as suboptimal.
+        guarantee: What is proven.
+        reveal: Whether to keep what RLSVI's accounts of every user say, for `to_text` only: it reveals states.
     """
 
     env: str
@@ -49,7 +52,9 @@ class Run:
     seed: int
     alpha: tuple[float, ...]
     guarantee: Guarantee
+    reveal: bool = False
     results: list[Result] = field(default_factory=list)
+    revealed: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
     @classmethod
@@ -62,6 +67,7 @@ class Run:
         runs: int,
         seed: int | None,
         alpha: tuple[float, ...],
+        reveal: bool = False,
         **options: Any,
     ) -> Run:
         """Checks everything and builds a first agent before anything runs."""
@@ -74,7 +80,7 @@ class Run:
                 raise InvalidInput(f"alpha must be a finite gap, got alpha={value}")
         mdp = envs.read(env)
         first = agents.make(agent, mdp.spec, episodes=episodes, seed=[seed, 0], **options)
-        return cls(env, mdp, agent, options, episodes, runs, seed, alpha, first.guarantee)
+        return cls(env, mdp, agent, options, episodes, runs, seed, alpha, first.guarantee, reveal)
 
     def execute(self, *, progress: bool) -> None:
         """Does the runs, one after the other."""
@@ -84,6 +90,13 @@ class Run:
             agent = agents.make(self.agent, self.mdp.spec, episodes=self.episodes, seed=seed, **self.options)
             self.results.append(simulate(agent, self.mdp, self.episodes, seed=seed, progress=progress))
             self.seconds = time.perf_counter() - start
+            if self.reveal:
+                found, delta = agent.reveal_losses(), self.guarantee.delta  # type: ignore[attr-defined]
+                epsilons = [gaussian_epsilon(float(q) ** 0.5, delta) for q in np.quantile(found.mu2, [0.5, 1.0])]
+                self.revealed.append(
+                    f"run {i}: {found.dropped.sum():,} people dropped; realised ε {epsilons[0]:.4g} in the middle, "
+                    f"{epsilons[1]:.4g} at most"
+                )
 
     @property
     def _finals(self) -> list[float]:
@@ -130,6 +143,8 @@ class Run:
         }
         for a, count in zip(self.alpha, counts, strict=True):
             rows[f"gap > {a:g}"] = f"{count:,.1f} episodes a run"
+        if self.revealed:
+            rows["REVEALING"] = "; ".join(self.revealed) + " (this reveals states: simulation only)"
         rows["speed"] = f"{n * self.episodes / self.seconds:,.0f} episodes/s, compilation included"
         return "\n".join(f"{key:12} {value}" for key, value in rows.items())
 
