@@ -140,7 +140,7 @@ def test_noise_that_is_used_again_is_caught():
 
 def test_noise_of_another_scale_is_caught():
     agent = build(episodes=60)
-    agent.privatizer.parameters[0] = agent.privatizer.scale = agent.noise_scale / 1.5
+    agent.privatizer.parameters[0] /= 1.5
     with pytest.raises(CheckFailed, match="another scale"):
         check_fresh(recovered(agent, RIVERSWIM))
 
@@ -228,7 +228,7 @@ def served(people, batches, budget, scale, sizes, stationary, capacity=None):
         releases=len(batches),
         stationary=stationary,
         scale=scale,
-        guarantee=dc.NonPrivate().guarantee,
+        promise=lambda _scale, _budget: dc.NonPrivate().guarantee,
         rng=np.random.default_rng(0),
         budget=budget,
     )
@@ -345,6 +345,16 @@ def test_individual_accounts_allow_less_noise_and_no_more_regret():
 def test_the_protocol_and_replay(options):
     """Must show: every policy is a function of the perturbed tables; both paths agree to the last bit."""
     testing.check_agent(lambda spec, episodes, seed: build(spec, episodes, seed=seed, **options))
+
+
+def test_guarantees_are_computed_from_what_was_built():
+    """Would catch a budget that is copied back."""
+    agent = build()
+    agent.privatizer.parameters[0] /= 4
+    assert agent.guarantee.epsilon > 1.9
+    agent = build(accounting="individual")
+    agent.privatizer.budget *= 4
+    assert agent.guarantee.epsilon > 1.9
 
 
 def test_raw_counts_that_steer_a_policy_are_caught():

@@ -32,12 +32,15 @@ from discreet.privacy import Budget, Central, NonPrivate, TrustModel, accounting
 from discreet.privacy.rlsvi import ACCOUNTANTS, Account
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from discreet.agents.values import Revealed
     from discreet.mdp import Spec
     from discreet.mdp.tabular import SampleTables
     from discreet.noise import Seed
+    from discreet.privacy import Guarantee
 
 __all__ = ["RLSVI"]
 
@@ -124,8 +127,8 @@ class RLSVI(TabularAgent):
             value = getattr(privacy, field.name)
             if field.name not in ("epsilon", "delta") and value != field.default:
                 raise InvalidInput(
-                    f"rlsvi releases perturbed values and no sums: {field.name} must be {field.default!r}, got "
-                    f"{field.name}={value!r}"
+                    f"rlsvi releases values with Gaussian noise, and no sums: {field.name} must be {field.default!r}, "
+                    f"got {field.name}={value!r}"
                 )
         if given and self.accounting != "individual":
             raise InvalidInput(
@@ -147,28 +150,34 @@ class RLSVI(TabularAgent):
         users = np.cumsum(self.batches or [self.schedule.batch_size(0)])
         self.account = Account(spec.states, spec.actions, spec.horizon, users, self.stationary)
         budget = None
-        if isinstance(privacy, NonPrivate):
-            guarantee = privacy.guarantee
-        elif privacy is None:
-            assert self.delta is not None
-            guarantee = self.account.guarantee(self.accounting, self.noise_scale, float(self.delta))
-        else:
-            assert isinstance(privacy, Central)
+        if isinstance(privacy, Central):
             if self._given["noise_scale"] is None:
                 self.noise_scale = self._solved(privacy.budget)
-            guarantee = self.account.guarantee(self.accounting, self.noise_scale, privacy.delta, privacy.budget)
             if self.accounting == "individual":
-                budget = accounting.losses(guarantee.events)[0]
+                budget = accounting.gaussian_mu(privacy.epsilon, privacy.delta) ** 2
         return ValueServer(
             spec,
             capacity=self.episodes,
             releases=len(users),
             stationary=self.stationary,
             scale=self.noise_scale,
-            guarantee=guarantee,
+            promise=self._promise,
             rng=self.streams[Role.NOISE],
             budget=budget,
         )
+
+    def _promise(self, scale: float, budget: float | None) -> Guarantee:
+        """Returns what is proven for a server with this noise scale and filter."""
+        if isinstance(self.privacy, NonPrivate):
+            return self.privacy.guarantee
+        delta = self.privacy.delta if isinstance(self.privacy, Central) else self.delta
+        assert delta is not None
+        return self.account.guarantee(self.accounting, scale, float(delta), budget)
+
+    def restore(self, snapshot: tuple[dict[str, Any], Sequence[NDArray[Any]]]) -> None:
+        """Goes back to a `snapshot`, which is used up."""
+        super().restore(snapshot)
+        self.noise_scale = self._server.scale
 
     def _solved(self, budget: Budget) -> float:
         """Returns the noise scale for a budget, from public sizes alone."""

@@ -17,7 +17,7 @@ from discreet.privatizers.encoders import RawEncoder
 from discreet.privatizers.layout import Layout
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -64,12 +64,12 @@ class ValueServer:
         releases: Number of releases at most, the first policy not counted.
         stationary: Whether counts are pooled over the steps.
         scale: Multiplies β_k.
-        guarantee: What is proven for all releases.
+        promise: Says what is proven for all releases with a noise scale and a filter's budget.
         rng: Where the perturbation comes from.
         budget: The largest μ² that anybody may lose, if a filter drops those who would lose more.
 
     Guarantee:
-        ``guarantee``, joint DP of the rewards; states and actions are not protected. With a filter, whoever would lose
+        ``guarantee``: joint DP of the rewards; states and actions are not protected. With a filter, whoever would lose
         more than ``budget`` in a release is left out of it and of all that follow. Who that is depends on states,
         actions and earlier releases only, which neighbours share: everybody's losses, chosen adaptively, add up to at
         most ``budget``, and Gaussian mechanisms compose fully adaptively to √budget-GDP.
@@ -89,14 +89,14 @@ class ValueServer:
         releases: int,
         stationary: bool,
         scale: float,
-        guarantee: Guarantee,
+        promise: Callable[[float, float | None], Guarantee],
         rng: np.random.Generator,
         budget: float | None = None,
     ) -> None:
         from discreet.agents._kernels import rlsvi
 
         S, A, H = spec.states, spec.actions, spec.horizon
-        self.guarantee, self.scale, self.error = guarantee, scale, 0.0
+        self._promise, self.error = promise, 0.0
         self.layout = Layout(spec, stationary)
         self.encoder = RawEncoder(self.layout)
         self.shuffler = Collector()
@@ -116,6 +116,16 @@ class ValueServer:
         self.clocks = tuple(np.zeros(size, dtype=np.int64) for size in (cells, cells, kept, blocks, 3))
         self.planned = (np.zeros((H, S, A)), np.zeros((H + 1, S)), np.zeros((H, S), dtype=np.int64))
         self._open = True
+
+    @property
+    def scale(self) -> float:
+        """Multiplies β_k: the noise that is really added."""
+        return float(self.parameters[0])
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is proven for the noise that is added and the filter that is kept."""
+        return self._promise(self.scale, self.budget)
 
     @property
     def count(self) -> int:
@@ -229,7 +239,7 @@ class ValueServer:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Goes back to a `state`, which is used up."""
-        self.scale = self.parameters[0] = state["scale"]
+        self.parameters[0] = state["scale"]
         self.total[...] = state["total"]
         for own, saved in (
             (self.people, state["people"]),

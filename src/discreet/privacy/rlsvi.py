@@ -125,15 +125,12 @@ class Account:
         root = budget.epsilon / (math.sqrt(log) + math.sqrt(log + budget.epsilon))  # √ρ, without cancellation
         return self.paper_rho / root**2 * (1 + 1e-12)  # and so rounded up
 
-    def guarantee(self, accountant: str, scale: float, delta: float, budget: Budget | None = None) -> Guarantee:
-        """Returns what is proven for all releases at a noise scale; for ``individual``, what the filter keeps to."""
+    def guarantee(self, accountant: str, scale: float, delta: float, budget: float | None = None) -> Guarantee:
+        """Returns what is proven for all releases at a noise scale; with a filter, for the μ² that it keeps to."""
         if accountant == "paper":
             event, epsilon = accounting.zero_concentrated(self.paper_rho / scale), self.paper_epsilon(scale, delta)
         else:
-            mu2 = self.tight_mu2 / scale
-            if accountant == "individual":
-                assert budget is not None
-                mu2 = accounting.gaussian_mu(budget.epsilon, budget.delta) ** 2
+            mu2 = self.tight_mu2 / scale if budget is None else budget
             event = accounting.gaussian(1 / math.sqrt(mu2))
             epsilon = accounting.epsilon(event, delta)
         return Guarantee(
