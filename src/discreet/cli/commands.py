@@ -75,7 +75,7 @@ def run(env: str, as_json: bool, quiet: bool, out: Path | None, reveal_losses: b
     options["privacy"] = parse.trust(options, "central" if agents.is_private(options["agent"]) else "none")
     takes = agents.defaults(options["agent"])
     given = {key: value for key, value in options.items() if value is not None}
-    options = {"privacy": None, **{key: takes[key] for key in _SHOWN if key in takes}, **given}
+    options = {"privacy": None, "seed": None, **{key: takes[key] for key in _SHOWN if key in takes}, **given}
     if reveal_losses and (as_json or options.get("accounting") != "individual"):
         raise InvalidInput("--reveal-losses is for --accounting individual, and for people to read: without --json")
     job = Run.make(env, reveal=reveal_losses, **options)
