@@ -184,3 +184,33 @@ def run(plan, mdp, draws, *, stationary, update_every):
         if (k + 1) % update_every == 0:
             Q, V, policy = plan(pool(N), pool(M), pool(R), Q)
     return np.array(played), Q, V
+
+
+def rlsvi_plan(N, M, R, *, k, w):
+    """Algorithm 1 of RLSVI, lines 5 to 15, cell by cell; w (H, S, A) standard normal. Returns Q, V, policy."""
+    H, S, A = w.shape
+    beta_k = 0.5 * S * H**3 * np.log(2 * H * S * A * k)
+    Q, V, policy = np.zeros((H, S, A)), np.zeros((H + 1, S)), np.zeros((H, S), dtype=np.int64)
+    for h in range(H - 1, -1, -1):
+        t = h if len(N) > 1 else 0
+        for s in range(S):
+            for a in range(A):
+                n = N[t, s, a]
+                R_hat = R[t, s, a] / n if n > 0 else 0.0
+                P_hat = M[t, s, a] / n if n > 0 else np.zeros(S)
+                Q[h, s, a] = R_hat + P_hat @ V[h + 1] + np.sqrt(beta_k / (n + 1)) * w[h, s, a]
+        for s in range(S):
+            V[h, s] = max(Q[h, s])
+            policy[h, s] = int(np.argmax(Q[h, s]))
+    return Q, V, policy
+
+
+def rlsvi_noise(Q, N, M, R, *, k):
+    """The w (H, S, A) with which `rlsvi_plan` gives Q."""
+    H, S, A = Q.shape
+    beta_k = 0.5 * S * H**3 * np.log(2 * H * S * A * k)
+    V = np.concatenate([Q.max(axis=2), np.zeros((1, S))])
+    n = np.broadcast_to(N, Q.shape)
+    mean = np.broadcast_to(R, Q.shape) + np.einsum("hsat,ht->hsa", np.broadcast_to(M, (*Q.shape, S)), V[1:])
+    mean = np.divide(mean, n, out=np.zeros(Q.shape), where=n > 0)
+    return (Q - mean) * np.sqrt((n + 1) / beta_k)

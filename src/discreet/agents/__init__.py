@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from discreet.mdp import Spec
     from discreet.noise import Seed
 
-__all__ = ["NAMES", "PRESETS", "is_private", "load", "make", "summary"]
+__all__ = ["NAMES", "PRESETS", "defaults", "epsilon_follows", "is_private", "load", "make", "protects", "summary"]
 
 _AGENTS = {
     "ucbvi": ("discreet.agents.ucbvi", "UCBVI"),
@@ -24,6 +24,7 @@ _AGENTS = {
     "dp-ucbvi": ("discreet.agents.dp_ucbvi", "DPUCBVI"),
     "private-ucb-vi": ("discreet.agents.private_ucb_vi", "PrivateUCBVI"),
     "private-ucb-po": ("discreet.agents.private_ucb_po", "PrivateUCBPO"),
+    "rlsvi": ("discreet.agents.rlsvi", "RLSVI"),
 }
 
 #: Every name that `make` knows.
@@ -58,6 +59,9 @@ def make(name: str, spec: Spec, *, episodes: int, seed: Seed = None, **options: 
             - ``failure``: the papers' failure probability β (default 0.05), not a privacy parameter;
             - ``bonus_scale``: multiplies every bonus (default 1).
 
+            ``"rlsvi"`` has no bonuses, and takes ``accounting``, ``noise_scale`` and ``delta`` instead: see
+            `discreet.agents.rlsvi.RLSVI`.
+
     Guarantee:
         ``agent.guarantee``, computed for what was built. Preset and bonus scale never change it.
     """
@@ -72,16 +76,37 @@ def make(name: str, spec: Spec, *, episodes: int, seed: Seed = None, **options: 
         options = {**defaults, **given}
     if not isinstance(spec, Spec):
         raise InvalidInput(f"spec must be a Spec such as mdp.spec, got {type(spec).__name__}")
-    known = [key for key in inspect.signature(kind).parameters if key not in ("spec", "episodes", "seed")]
+    known = _options(kind)
     for key in options:
         if key not in known:
             raise UnknownName(f"option of {name}", key, known)
     return kind(spec, episodes=episodes, seed=seed, **options)
 
 
+def _options(kind: type[TabularAgent]) -> dict[str, Any]:
+    """Returns what an agent takes beside the sizes and the seed, and the defaults."""
+    parameters = inspect.signature(kind).parameters
+    return {key: found.default for key, found in parameters.items() if key not in ("spec", "episodes", "seed")}
+
+
+def defaults(name: str) -> dict[str, Any]:
+    """Returns the options of an agent and their defaults."""
+    return _options(_class(name))
+
+
+def epsilon_follows(options: dict[str, Any]) -> bool:
+    """Returns whether ε follows from a noise scale among the options of an agent, so that there is no budget."""
+    return options.get("noise_scale") is not None and options.get("accounting") != "individual"
+
+
 def is_private(name: str) -> bool:
     """Returns whether an agent takes a private trust model."""
     return _class(name).private
+
+
+def protects(name: str) -> str:
+    """Returns what of a person an agent's guarantee protects: ``"trajectory"`` or ``"rewards"``."""
+    return _class(name).protects
 
 
 def load(path: str | os.PathLike[str]) -> TabularAgent:

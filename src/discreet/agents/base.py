@@ -85,6 +85,7 @@ class TabularAgent:
     Attributes:
         name: Of the agent.
         private: Whether it takes a private trust model.
+        protects: What of a person its guarantee protects then.
         mixed: Whether its policies are probabilities, (H, S, A).
         projects: Whether it plans on projected counts.
         share: Which share of ``failure`` the error bound of the counts gets.
@@ -94,6 +95,7 @@ class TabularAgent:
 
     name: ClassVar[str]
     private: ClassVar[bool] = True
+    protects: ClassVar[str] = "trajectory"
     mixed: ClassVar[bool] = False
     projects: ClassVar[bool] = False
     share: ClassVar[float] = 1.0
@@ -118,7 +120,7 @@ class TabularAgent:
             raise UnknownName("preset", preset, PRESETS)
         self.spec = spec
         self.episodes = check_integer("episodes", episodes)
-        self.privacy = self._trust(privacy)
+        self.privacy: TrustModel | None = self._trust(privacy)
         self.preset = preset
         self.stationary = check_flag("stationary", stationary)
         self.failure = check_fraction("failure", failure)
@@ -128,18 +130,10 @@ class TabularAgent:
         self.seed = seed_sequence(seed)
         roles = (Role.AGENT, Role.ENCODER, Role.SHUFFLER, Role.NOISE)
         self.streams = {role: stream(self.seed, role) for role in roles}
-        self.privatizer: Privatizer[Any, Any] = privatizers.make(
-            spec,
-            self.privacy,
-            capacity=self.episodes,
-            batches=self.batches or [self.schedule.batch_size(0)],
-            stationary=self.stationary,
-            failure=self.failure * self.share,
-            rng=self.streams[Role.NOISE],
-        )
+        self.privatizer: Privatizer[Any, Any] = self._build()
         self.mechanism = (self.privatizer.name, self.privatizer.noise)
-        self.on_release: Callable[[PrivateCounts, NDArray[Any], int], None] | None = None
-        self._untold: list[tuple[PrivateCounts, NDArray[Any], int]] = []
+        self.on_release: Callable[[Any, NDArray[Any], int], None] | None = None
+        self._untold: list[tuple[Any, NDArray[Any], int]] = []
         self._constants: dict[float, tuple[float, NDArray[np.float64]]] = {}
         H, S, A = spec.horizon, spec.states, spec.actions
         self.Q = np.full((H, S, A), float(H))
@@ -148,13 +142,32 @@ class TabularAgent:
         if not self.mixed:
             self.plan(self.privatizer.counts())
 
+    def _build(self) -> Privatizer[Any, Any]:
+        """Returns the privatizer of the trust model."""
+        assert self.privacy is not None
+        return privatizers.make(
+            self.spec,
+            self.privacy,
+            capacity=self.episodes,
+            batches=self.batches or [self.schedule.batch_size(0)],
+            stationary=self.stationary,
+            failure=self.failure * self.share,
+            rng=self.streams[Role.NOISE],
+        )
+
     @property
     def options(self) -> dict[str, Any]:
         """What `discreet.agents.make` was given, beside the sizes and the seed."""
         names = [name for name in inspect.signature(type(self)).parameters if name not in ("spec", "episodes", "seed")]
         return {name: getattr(self.schedule if name == "update_every" else self, name) for name in names}
 
-    def _trust(self, privacy: TrustModel | None) -> TrustModel:
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """What became of all that was left open: this agent, its options, the sum and its noise."""
+        options = {name: value for name, value in self.options.items() if name != "privacy"}
+        return {"agent": self.name, **options, "sum": self.mechanism[0], "noise": self.mechanism[1]}
+
+    def _trust(self, privacy: TrustModel | None) -> TrustModel | None:
         """Returns the trust model, if this agent can have it."""
         if privacy is None and not self.private:
             return NonPrivate()
@@ -166,7 +179,7 @@ class TabularAgent:
             kind = type(privacy).__name__
             raise InvalidInput(
                 f"{self.name} offers no privacy: privacy must be NonPrivate(), got {kind}; private agents are "
-                "dp-ucbvi, pucb, private-ucb-vi, private-ucb-po and auto"
+                "dp-ucbvi, pucb, private-ucb-vi, private-ucb-po, rlsvi and auto"
             )
         return privacy
 
@@ -237,10 +250,7 @@ class TabularAgent:
         self._check_here()
         if not isinstance(batch, Batch):
             raise TypeError(f"expected a Batch, got {type(batch).__name__}")
-        if self.count + batch.users > self.episodes:
-            raise CapacityExceeded(
-                f"{self.name} was built for {self.episodes} users: {self.count} are observed, got {batch.users} more"
-            )
+        self._check_room(batch.users)
         if batch.users != self.batch_size:
             raise InvalidInput(f"the current batch has {self.batch_size} users, got {batch.users}")
         self.privatizer.collect(batch)
@@ -260,14 +270,20 @@ class TabularAgent:
     @property
     def compiled(self) -> bool:
         """Whether `play` does what the protocol does: nobody has put other parts into this agent."""
-        own = all(
-            getattr(getattr(self, name), "__func__", None) is getattr(TabularAgent, name)
-            for name in ("observe", "plan")
-        )
-        parts = type(self.encoder) is RawEncoder and type(self.shuffler) is Collector
+        known = type(self.privatizer) in (NonPrivatePrivatizer, CentralPrivatizer)
+        return known and self._own("plan", TabularAgent) and self._unaltered
+
+    def _own(self, name: str, kind: type) -> bool:
+        """Whether a method of this agent is the one of a class."""
+        return getattr(getattr(self, name), "__func__", None) is getattr(kind, name)
+
+    @property
+    def _unaltered(self) -> bool:
+        """Whether what all agents share is as it was built."""
         inherited = ("batch_size", "policy", "constants")
-        own = own and all(getattr(type(self), name) is getattr(TabularAgent, name) for name in inherited)
-        return own and parts and type(self.privatizer) in (NonPrivatePrivatizer, CentralPrivatizer)
+        own = all(getattr(type(self), name) is getattr(TabularAgent, name) for name in inherited)
+        parts = type(self.encoder) is RawEncoder and type(self.shuffler) is Collector
+        return own and parts and self._own("observe", TabularAgent)
 
     @property
     def release_size(self) -> int:
@@ -284,6 +300,12 @@ class TabularAgent:
         if self._saved is not None:
             raise InvalidInput(
                 f"this agent was saved to {str(self._saved)!r} and goes on from there only: dc.agents.load it"
+            )
+
+    def _check_room(self, users: int) -> None:
+        if self.count + users > self.episodes:
+            raise CapacityExceeded(
+                f"{self.name} was built for {self.episodes} users: {self.count} are observed, got {users} more"
             )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -345,10 +367,7 @@ class TabularAgent:
         self._check_here()
         private = self.privatizer
         assert isinstance(private, NonPrivatePrivatizer | CentralPrivatizer)
-        if self.count + len(draws) > self.episodes:
-            raise CapacityExceeded(
-                f"{self.name} was built for {self.episodes} users: {self.count} are observed, got {len(draws)} more"
-            )
+        self._check_room(len(draws))
         marks, H, layout, before = int(replan.sum()), self.spec.horizon, private.layout, self.count
         total, released, advance, *noise = private.sum.stretch(len(draws), marks)
         E, parameters = self.constants(private.error)
@@ -380,7 +399,7 @@ class TabularAgent:
         return policies
 
 
-def default_update(privacy: TrustModel, episodes: int) -> int:
+def default_update(privacy: TrustModel | None, episodes: int) -> int:
     """Returns how many users a batch has by default: 1; under `Shuffle` a hundredth of all, and at most 500.
 
     A shuffled batch of n users needs the same noise in total whatever n is: small batches cost messages and noise.

@@ -3,6 +3,7 @@
 from discreet.audit.agents import AgentTarget, agent
 from discreet.audit.bound import Finding, audit, lower_bound
 from discreet.audit.local import LocalTarget, local
+from discreet.audit.rlsvi import ValuesTarget, rlsvi
 from discreet.audit.shuffle import PrintedTarget, ShuffleTarget, printed, shuffle
 from discreet.audit.sums import SumTarget, central, single, stream
 from discreet.audit.targets import TARGETS, Target, named
@@ -16,6 +17,7 @@ __all__ = [
     "ShuffleTarget",
     "SumTarget",
     "Target",
+    "ValuesTarget",
     "agent",
     "audit",
     "central",
@@ -23,6 +25,7 @@ __all__ = [
     "lower_bound",
     "named",
     "printed",
+    "rlsvi",
     "shuffle",
     "single",
     "stream",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from discreet import agents
 from discreet.audit.agents import agent
 from discreet.audit.local import local
+from discreet.audit.rlsvi import rlsvi
 from discreet.audit.shuffle import printed, shuffle
 from discreet.audit.sums import central, single, stream
 from discreet.errors import InvalidInput, UnknownName, check_integer
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
 
 __all__ = ["TARGETS", "Target", "named"]
 
-_AGENTS = tuple(name for name in agents.NAMES if agents.is_private(name) and name != "auto")
+_AGENTS = tuple(name for name in agents.NAMES if agents.is_private(name) and name not in ("auto", "rlsvi"))
 #: What `discreet audit` knows: a number, a stream of counts, the privatizers of the trust models, a printed protocol,
 #: and agents under central privacy.
-TARGETS: tuple[str, ...] = ("laplace", "gaussian", *CENTRAL, "central", "local", "shuffle", "algorithm-4", *_AGENTS)
+TARGETS: tuple[str, ...] = (
+    *("laplace", "gaussian", *CENTRAL, "central", "local", "shuffle", "algorithm-4", *_AGENTS),
+    "rlsvi",
+)
 
 _TRUST = ("sum", "calibration", "release", "randomiser", "honest_fraction")
 #: Which options of `named` a target takes beside the budget; none for the others.
@@ -32,6 +36,7 @@ _TAKES: dict[str, tuple[str, ...]] = {
     "local": ("sum", "calibration", "randomiser", "stationary", "steps"),
     "shuffle": ("calibration", "release", "honest_fraction", "silent", "stationary", "steps", "users"),
     "algorithm-4": ("steps", "users"),
+    "rlsvi": ("accounting", "noise_scale", "stationary", "steps", "reads"),
 }
 
 
@@ -63,7 +68,7 @@ def named(name: str, *, epsilon: float, delta: float = 0.0, **options: Any) -> T
         delta: The budget's δ.
         **options: What else the target takes (``None`` is the default): ``sum``, ``calibration``, ``release``,
             ``randomiser`` and ``honest_fraction`` of its trust model; ``stationary``; ``steps`` an episode; ``reads``
-            of a stream; ``users`` in a batch and how many of them are ``silent``.
+            of a stream; ``users`` in a batch and how many of them are ``silent``; ``accounting`` and ``noise_scale``.
     """
     if name not in TARGETS:
         raise UnknownName("target", name, TARGETS)
@@ -75,6 +80,8 @@ def named(name: str, *, epsilon: float, delta: float = 0.0, **options: Any) -> T
         return local(Local(epsilon, delta, **trust), **options)
     if name == "shuffle":
         return shuffle(Shuffle(epsilon, delta, **trust), **options)
+    if name == "rlsvi":
+        return rlsvi(Central(epsilon, delta), **options)
     if name in _AGENTS:
         return agent(name, Central(epsilon, delta, **trust), **options)
     budget = Budget(epsilon, delta)

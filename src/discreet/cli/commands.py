@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discreet.cli import parse
+from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -30,11 +31,16 @@ def _complete(kind: str) -> Any:
     return names
 
 
+#: Options that a run prints even if they are left to their defaults.
+_SHOWN = ("preset", "stationary", "failure", "bonus_scale", "accounting")
+
+
 @click.command()
 @click.argument("env", shell_complete=_complete("envs"))
 @click.option("--agent", default="ucbvi", show_default=True, shell_complete=_complete("agents"), help="The learner.")
 @parse.trust_options(default="central if the agent is private")
-@click.option("--preset", default="practical", show_default=True, help="Bonuses: theory or practical.")
+@parse.values_options
+@click.option("--preset", help="Bonuses: theory or practical.  [default: practical]")
 @click.option("--episodes", "-K", type=int, default=5_000, show_default=True, help="People, one episode each.")
 @click.option("--runs", type=int, default=1, show_default=True, help="Independent repetitions.")
 @click.option("--seed", type=int, help="Run i uses the seed (SEED, i).  [default: the operating system's entropy]")
@@ -44,8 +50,8 @@ def _complete(kind: str) -> Any:
     type=parse.UPDATE_EVERY,
     help="People between updates, or geometric.  [default: 1; shuffle: a hundredth of all, at most 500]",
 )
-@click.option("--failure", type=float, default=0.05, show_default=True, help="The papers' failure probability.")
-@click.option("--bonus-scale", type=float, default=1.0, show_default=True, help="Multiplies every bonus.")
+@click.option("--failure", type=float, help="The papers' failure probability.  [default: 0.05]")
+@click.option("--bonus-scale", type=float, help="Multiplies every bonus.  [default: 1]")
 @click.option(
     "--alpha",
     type=float,
@@ -54,10 +60,11 @@ def _complete(kind: str) -> Any:
     show_default=True,
     help="Count the episodes with a larger gap; may be given several times.",
 )
+@click.option("--reveal-losses", is_flag=True, help="rlsvi, individual: print realised losses, which reveal states.")
 @click.option("--out", type=click.Path(path_type=Path), help="Save the numbers and a picture in this directory.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
-def run(env: str, as_json: bool, quiet: bool, out: Path | None, **options: Any) -> None:
+def run(env: str, as_json: bool, quiet: bool, out: Path | None, reveal_losses: bool, **options: Any) -> None:
     """Let an agent learn in an environment and print its regret.
 
     ENV is name[:key=value,…], for example riverswim:states=6,horizon=20.
@@ -66,7 +73,12 @@ def run(env: str, as_json: bool, quiet: bool, out: Path | None, **options: Any) 
     from discreet.experiments.run import Run
 
     options["privacy"] = parse.trust(options, "central" if agents.is_private(options["agent"]) else "none")
-    job = Run.make(env, **options)
+    takes = agents.defaults(options["agent"])
+    given = {key: value for key, value in options.items() if value is not None}
+    options = {"privacy": None, "seed": None, **{key: takes[key] for key in _SHOWN if key in takes}, **given}
+    if reveal_losses and (as_json or options.get("accounting") != "individual"):
+        raise InvalidInput("--reveal-losses is for --accounting individual, and for people to read: without --json")
+    job = Run.make(env, reveal=reveal_losses, **options)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     try:

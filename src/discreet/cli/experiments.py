@@ -68,8 +68,10 @@ def sweep(file: Path, out: Path | None, dry_run: bool, **options: Any) -> None:
 
     Everything is checked before the first run begins. discreet report OUT looks at the results.
     """
+    from discreet import agents
     from discreet.experiments.conduct import check, expected_seconds, missing
     from discreet.experiments.sweep import Sweep, text
+    from discreet.privacy.guarantee import REWARDS_ONLY
 
     found = Sweep.read(file)
     out = out or Path(found.name)
@@ -79,6 +81,9 @@ def sweep(file: Path, out: Path | None, dry_run: bool, **options: Any) -> None:
     if dry_run:
         for setting in found.settings:
             click.echo(text(setting.config([0, 0], [])) + f", episodes {setting.episodes:,}, runs {found.runs}")
+    rewards = sorted({setting.agent for setting in found.settings if agents.protects(setting.agent) == "rewards"})
+    if rewards:
+        _say(f"{', '.join(rewards)}: {REWARDS_ONLY}")
     left = "" if len(todo) == len(found.configs) else f", {len(todo)} of them to do"
     time = f": about {_duration(expected_seconds(todo, workers))} with {workers} at a time" if todo else ""
     _say(f"{len(found.configs)} runs of {len(found.settings)} settings{left}{time}")
@@ -102,7 +107,7 @@ def _duration(seconds: float) -> str:
 def reproduce(experiment: str, quick: bool, out: Path | None, **options: Any) -> None:
     """Do a published experiment from end to end: runs, table, figures and a page.
 
-    EXPERIMENT is riverswim, pac or trust; discreet list says what they are.
+    EXPERIMENT is riverswim, pac, trust or rlsvi; discreet list says what they are.
     """
     from discreet import results as stored
     from discreet.experiments import report as pages
@@ -150,6 +155,7 @@ def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 def ls(directory: Path, as_json: bool) -> None:
     """List the runs of a directory."""
     from discreet import results as stored
+    from discreet.privacy.guarantee import REWARDS_ONLY
 
     runs = stored.load(directory).runs
     if as_json:
@@ -165,6 +171,9 @@ def ls(directory: Path, as_json: bool) -> None:
         what = (config["env"], config["agent"], config["trust"], epsilon, str(config["seed"][1]))
         lines.append((run.key, *what, f"{run.regret:,.1f}", rest))
     click.echo(_table(("key", "env", "agent", "trust", "proven ε", "run", "regret", "options"), lines))
+    rewards = sorted({run.config["agent"] for run in runs if run.guarantee["protects"] == "rewards"})
+    if rewards:
+        click.echo(f"{', '.join(rewards)}: {REWARDS_ONLY}")
 
 
 @results.command("show")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from discreet.privacy import TrustModel
 
-__all__ = ["UPDATE_EVERY", "trust", "trust_options"]
+__all__ = ["UPDATE_EVERY", "trust", "trust_options", "values_options"]
 
 _TRUST = ("trust", "epsilon", "delta", "sum", "calibration", "release", "noise", "randomiser", "honest_fraction")
 
@@ -51,12 +51,28 @@ def trust_options(default: str) -> Callable[[Any], Any]:
     return add
 
 
-def trust(options: dict[str, Any], default: str) -> TrustModel:
-    """Takes what `trust_options` read out of ``options``, and returns the trust model."""
-    from discreet import privacy
+def values_options(function: Any) -> Any:
+    """Adds the options of RLSVI: who keeps the account, and how much noise there is."""
+    for option in (
+        click.option("--noise-scale", type=float, help="rlsvi: multiplies its noise; instead of --epsilon."),
+        click.option("--accounting", help="rlsvi: tight, paper or individual.  [default: tight]"),
+    ):
+        function = option(function)
+    return function
+
+
+def trust(options: dict[str, Any], default: str) -> TrustModel | None:
+    """Takes what `trust_options` read out of ``options``, and returns the trust model.
+
+    None if there is no budget because ε follows from a noise scale, which δ then goes with.
+    """
+    from discreet import agents, privacy
 
     given = {key: options.pop(key) for key in _TRUST}
     name = given.pop("trust") or default
+    if name == "central" and given["epsilon"] is None and agents.epsilon_follows(options):
+        options["delta"] = given["delta"]
+        return None
     if name != "none" and given["epsilon"] is None:
         given["epsilon"] = 1.0
     return privacy.trust(name, **given)

@@ -20,6 +20,7 @@ __all__ = ["audit", "budget"]
 @click.option("--horizon", type=int, help="Steps an episode, instead of ENV.")
 @click.option("--agent", default="dp-ucbvi", show_default=True, help="Whose schedule is taken.")
 @parse.trust_options(default="central")
+@parse.values_options
 @click.option("--stationary", is_flag=True, help="Pool the counts over the steps of an episode.")
 @click.option("--episodes", "-K", type=int, default=50_000, show_default=True, help="People, one episode each.")
 @click.option("--update-every", type=parse.UPDATE_EVERY, help="People between reads.  [default: the agent's]")
@@ -35,10 +36,11 @@ def budget(
 ) -> None:
     """Show what a budget promises and how much noise it takes, for every private sum and the paper's.
 
-    ENV is name[:key=value,…]; or give --states, --actions and --horizon.
+    ENV is name[:key=value,…]; or give --states, --actions and --horizon. For rlsvi it compares the accountants, at a
+    budget or at a noise scale.
     """
     from discreet import envs
-    from discreet.experiments.budget import BudgetReport
+    from discreet.experiments.budget import BudgetReport, ValuesReport
     from discreet.mdp import Spec
 
     sizes = (states, actions, horizon)
@@ -50,7 +52,14 @@ def budget(
         if sizes != (None, None, None):
             raise InvalidInput(f"give either an environment ({env}) or --states, --actions and --horizon")
         spec, title = envs.read(env).spec, env
-    report = BudgetReport.make(title, spec, parse.trust(options, "central"), **options)
+    privacy = parse.trust(options, "central")
+    report: BudgetReport | ValuesReport
+    if options["agent"] == "rlsvi":
+        report = ValuesReport.make(title, spec, privacy, **options)
+    else:
+        if options.pop("accounting") is not None or options.pop("noise_scale") is not None:
+            raise InvalidInput(f"--accounting and --noise-scale are for rlsvi, got agent {options['agent']}")
+        report = BudgetReport.make(title, spec, privacy, **options)
     click.echo(json.dumps(report.to_dict()) if as_json else report.to_text())
 
 
@@ -62,6 +71,7 @@ def budget(
 @click.option("--calibration", help="sound, or paper: the printed noise.  [default: sound]")
 @click.option("--release", help="nmr or mr, for central and shuffle.  [default: auto]")
 @click.option("--randomiser", help="Of sum sampled, for local.  [default: auto]")
+@parse.values_options
 @click.option("--stationary", is_flag=True, help="Pool the counts over the steps of an episode.")
 @click.option("--steps", type=int, help="Steps an episode, for privatizers and agents.  [default: 1; agents 2]")
 @click.option("--reads", type=int, help="Reads of a stream.  [default: 15; central 2; agents 8]")
@@ -82,6 +92,7 @@ def audit(target: str, runs: int | None, seed: int | None, as_json: bool, **opti
     """
     from discreet.audit import audit as attack
     from discreet.audit import named
+    from discreet.privacy.guarantee import REWARDS_ONLY
 
     attacked = named(target, **options)
     found = attack(attacked, runs=attacked.runs if runs is None else runs, seed=seed)
@@ -98,7 +109,8 @@ def audit(target: str, runs: int | None, seed: int | None, as_json: bool, **opti
         click.echo(json.dumps(document))
     else:
         click.echo(f"target       {found.target}")
-        click.echo(f"claimed      ε = {found.claim.epsilon:.4f} at δ = {found.claim.delta:g}")
+        only = f"; {REWARDS_ONLY}" if found.claim.protects == "rewards" else ""
+        click.echo(f"claimed      ε = {found.claim.epsilon:.4f} at δ = {found.claim.delta:g}{only}")
         click.echo(
             f"leaks        ε ≥ {found.lower_bound:.4f}, with {found.confidence:.1%} confidence, by {found.attack} "
             f"over {found.runs:,} runs of each neighbour"

@@ -20,6 +20,7 @@ import numpy as np
 from discreet import envs
 from discreet.errors import DiscreetError, InvalidInput, MissingExtra
 from discreet.experiments.labels import Group, group, rounded_up
+from discreet.privacy.guarantee import REWARDS_ONLY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,6 +141,8 @@ def _caption(title: str, part: Sequence[Group], *, log: bool, gap: float | None)
         deltas = {guarantee["delta"] for guarantee in guarantees}
         if len(deltas) == 1:
             text += f"δ = {rounded_up(max(deltas))}. "
+    if any(guarantee["protects"] == "rewards" for guarantee in guarantees):
+        text += f"{REWARDS_ONLY.capitalize()}. "
     if any(guarantee["noise"] == "fast" for guarantee in guarantees):
         text += "The noise is for simulation only."
     return text.strip()

@@ -19,6 +19,7 @@ from discreet.errors import InvalidInput
 from discreet.experiments.labels import Group, Runs, group, rounded_up
 from discreet.experiments.plot import draw_regret, write_file
 from discreet.experiments.store import Store
+from discreet.privacy.guarantee import REWARDS_ONLY
 
 if TYPE_CHECKING:
     import os
@@ -181,7 +182,8 @@ def table(results: Runs) -> str:
             for row in cells
         ]
         lines.append("")
-    return "\n".join(lines[:-1])
+    rewards = any(row.guarantee["protects"] == "rewards" for row in results.runs)
+    return "\n".join([*lines, REWARDS_ONLY] if rewards else lines[:-1])
 
 
 def _some(results: Runs) -> None:

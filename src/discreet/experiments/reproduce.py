@@ -133,8 +133,56 @@ _PAC = Experiment(
     _draw_pac,
 )
 
+_EPSILONS = [0.3, 1, 3, 10]
+
+
+def _draw_rlsvi(results: Runs, directory: Path) -> dict[str, Path]:
+    from discreet.experiments import rlsvi
+
+    return rlsvi.draw(results, directory)
+
+
+_RLSVI = Experiment(
+    "rlsvi",
+    "RLSVI: what its own noise hides, by three accountants, and what it costs to ask for an ε",
+    "RLSVI perturbs its values to explore, and that hides everybody's rewards (Lu et al. 2026); states and actions are "
+    "not protected. The first figure needs no run: the ε of RLSVI as printed, by the paper's account and by the exact "
+    "one, at a δ of 1e-6. Then RLSVI with its noise scaled to a budget: for the worst history (tight), or with an "
+    "account of every user that leaves out whoever would exceed it (individual), beside UCBVI without privacy and "
+    "RLSVI as printed.",
+    {
+        "env": "riverswim:states=6,horizon=20",
+        "episodes": 50_000,
+        "runs": 5,
+        "seed": 0,
+        "setting": [
+            {"agent": "ucbvi"},
+            {"agent": "rlsvi", "noise_scale": 1.0, "delta": 1e-6},
+            {"agent": "rlsvi", "delta": 1e-6, "epsilon": _EPSILONS, "update_every": [1, 500]},
+            {
+                "agent": "rlsvi",
+                "accounting": "individual",
+                "delta": 1e-6,
+                "epsilon": _EPSILONS,
+                "update_every": 500,
+                "stationary": [False, True],
+            },
+        ],
+    },
+    {
+        "episodes": 3_000,
+        "runs": 2,
+        "setting": [
+            {"agent": "ucbvi"},
+            {"agent": "rlsvi", "delta": 1e-6, "epsilon": [1, 10], "update_every": [1, 50]},
+            {"agent": "rlsvi", "accounting": "individual", "delta": 1e-6, "epsilon": [1, 10], "update_every": 50},
+        ],
+    },
+    _draw_rlsvi,
+)
+
 #: All experiments, by name.
-EXPERIMENTS: dict[str, Experiment] = {found.name: found for found in (_RIVERSWIM, _PAC, _TRUST)}
+EXPERIMENTS: dict[str, Experiment] = {found.name: found for found in (_RIVERSWIM, _PAC, _TRUST, _RLSVI)}
 
 
 def experiment(name: str) -> Experiment:

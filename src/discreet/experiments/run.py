@@ -16,6 +16,7 @@ from discreet.experiments.labels import promise
 from discreet.experiments.plot import plot_regret
 from discreet.experiments.records import thin
 from discreet.experiments.simulate import Result, simulate
+from discreet.privacy.accounting import gaussian_epsilon
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,6 +40,8 @@ class Run:
         runs: Number of runs; run i uses the seed ``(seed, i)`` for the agent and for the people.
         seed: The seed.
         alpha: Which gaps count as suboptimal.
+        guarantee: What is proven.
+        reveal: Whether to keep what RLSVI's accounts of every user say, for `to_text` only: it reveals states.
     """
 
     env: str
@@ -50,7 +53,9 @@ class Run:
     seed: int
     alpha: tuple[float, ...]
     guarantee: Guarantee
+    reveal: bool = False
     results: list[Result] = field(default_factory=list)
+    revealed: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
     @classmethod
@@ -63,6 +68,7 @@ class Run:
         runs: int,
         seed: int | None,
         alpha: tuple[float, ...],
+        reveal: bool = False,
         **options: Any,
     ) -> Run:
         """Checks everything and builds a first agent before anything runs."""
@@ -75,7 +81,7 @@ class Run:
                 raise InvalidInput(f"alpha must be a finite gap, got alpha={value}")
         mdp = envs.read(env)
         first = agents.make(agent, mdp.spec, episodes=episodes, seed=[seed, 0], **options)
-        return cls(env, mdp, agent, options, episodes, runs, seed, alpha, first.guarantee)
+        return cls(env, mdp, agent, options, episodes, runs, seed, alpha, first.guarantee, reveal)
 
     def execute(self, *, progress: bool) -> None:
         """Does the runs, one after the other."""
@@ -85,6 +91,13 @@ class Run:
             agent = agents.make(self.agent, self.mdp.spec, episodes=self.episodes, seed=seed, **self.options)
             self.results.append(simulate(agent, self.mdp, self.episodes, seed=seed, progress=progress))
             self.seconds = time.perf_counter() - start
+            if self.reveal:
+                found, delta = agent.reveal_losses(), self.guarantee.delta  # type: ignore[attr-defined]
+                epsilons = [gaussian_epsilon(float(q) ** 0.5, delta) for q in np.quantile(found.mu2, [0.5, 1.0])]
+                self.revealed.append(
+                    f"run {i}: {found.dropped.sum():,} people dropped; realised ε {epsilons[0]:.4g} in the middle, "
+                    f"{epsilons[1]:.4g} at most"
+                )
 
     @property
     def _finals(self) -> list[float]:
@@ -131,13 +144,15 @@ class Run:
         }
         for a, count in zip(self.alpha, counts, strict=True):
             rows[f"gap > {a:g}"] = f"{count:,.1f} episodes a run"
+        if self.revealed:
+            rows["REVEALING"] = "; ".join(self.revealed) + " (this reveals states: simulation only)"
         rows["speed"] = f"{n * self.episodes / self.seconds:,.0f} episodes/s, compilation included"
         return "\n".join(f"{key:12} {value}" for key, value in rows.items())
 
     def save(self, directory: Path) -> list[str]:
         """Writes ``run.json``, ``gaps.npz`` and, with matplotlib, pictures; returns lines that say so."""
         privacy = self.options["privacy"]
-        trust = {"trust": type(privacy).__name__, **dataclasses.asdict(privacy)}
+        trust = None if privacy is None else {"trust": type(privacy).__name__, **dataclasses.asdict(privacy)}
         document = {**self.to_dict(), "settings": {**self.options, "privacy": trust}}
         (directory / "run.json").write_text(json.dumps(document, indent=2) + "\n")
         np.savez_compressed(directory / "gaps.npz", gaps=np.array([result.gaps for result in self.results]))
@@ -160,6 +175,8 @@ def _std(values: list[float]) -> float:
 
 def _asked(privacy: Any) -> str:
     """Returns a trust model as it was asked for, without what is left to its defaults."""
+    if privacy is None:
+        return "central, ε follows from the noise scale"
     given = {
         field.name: getattr(privacy, field.name)
         for field in dataclasses.fields(privacy)

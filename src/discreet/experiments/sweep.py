@@ -71,10 +71,12 @@ KEYS: dict[str, Kind] = {
     "update_every": Kind((int, str), "a whole number or a text"),
     "failure": _NUMBER,
     "bonus_scale": _NUMBER,
+    "accounting": _TEXT,
+    "noise_scale": _NUMBER,
     "episodes": _WHOLE,
 }
 _TRUST = ("epsilon", "delta", "sum", "calibration", "release", "noise", "randomiser", "honest_fraction")
-_OPTIONS = ("preset", "stationary", "update_every", "failure", "bonus_scale")
+_OPTIONS = ("preset", "stationary", "update_every", "failure", "bonus_scale", "accounting", "noise_scale")
 #: The keys of the whole sweep.
 _WHOLE_SWEEP = ("name", "runs", "seed", "alpha", "keep", "setting")
 
@@ -229,21 +231,23 @@ def _setting(given: dict[str, Any]) -> tuple[str, Setting]:
     """
     asked = {key: given[key] for key in _TRUST if key in given}
     name = given.get("trust", "central" if agents.is_private(given["agent"]) else "none")
-    if name != "none":
+    options = {key: given[key] for key in _OPTIONS if key in given}
+    if name == "central" and "epsilon" not in given and agents.epsilon_follows(given):
+        options |= asked  # no budget, and δ goes with the noise scale
+        asked = {}
+    elif name != "none":
         asked.setdefault("epsilon", 1.0)
     setting = Setting(
         given["env"],
         given["agent"],
         name,
         asked,
-        {key: given[key] for key in _OPTIONS if key in given},
+        options,
         check_integer("episodes", given.get("episodes", 5000)),
         {},
     )
     mdp, agent = build(setting.config([0, 0], []))
-    options = {key: value for key, value in agent.options.items() if key != "privacy"}
-    name, noise = agent.mechanism
-    setting = replace(setting, resolved={"agent": agent.name, **options, "sum": name, "noise": noise})
+    setting = replace(setting, resolved=agent.resolved)
     model = hashlib.sha256(pickle.dumps(mdp))
     return f"{model.hexdigest()} {setting.resolved} {agent.options.get('privacy')} {setting.episodes}", setting
 
@@ -251,7 +255,8 @@ def _setting(given: dict[str, Any]) -> tuple[str, Setting]:
 def build(config: dict[str, Any]) -> tuple[TabularMDP, TabularAgent]:
     """Returns the environment and a new agent of one run."""
     mdp = envs.read(config["env"])
-    privacy = trust(config["trust"], **config["privacy"])
+    budgeted = config["privacy"] or config["trust"] == "none"  # else ε follows from the options
+    privacy = trust(config["trust"], **config["privacy"]) if budgeted else None
     return mdp, agents.make(
         config["agent"],
         mdp.spec,

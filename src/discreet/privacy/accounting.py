@@ -39,6 +39,7 @@ __all__ = [
     "losses",
     "non_private",
     "pure",
+    "zero_concentrated",
 ]
 
 DpEvent = Any  # dp_accounting.DpEvent, which comes without types
@@ -79,6 +80,13 @@ def pure(epsilon: float) -> DpEvent:
     if not 0 <= epsilon <= 100:  # e^ε must be a number, and nothing larger is a promise
         raise InvalidInput(f"a pure epsilon must lie in [0, 100], got epsilon={epsilon!r}")
     return dp_accounting.RandomizedResponseDpEvent(noise_parameter=2 / (1 + math.exp(epsilon)), num_buckets=2)
+
+
+def zero_concentrated(rho: float) -> DpEvent:
+    """Returns the event of a ρ-zCDP mechanism: a Rényi loss of αρ at every order α. `losses` proves nothing for it."""
+    import dp_accounting
+
+    return dp_accounting.ZCDpEvent(rho)
 
 
 def non_private() -> DpEvent:

@@ -8,7 +8,10 @@ from typing import Any, Literal
 
 from discreet.errors import InvalidInput, Unproven, check_integer
 
-__all__ = ["Guarantee"]
+__all__ = ["REWARDS_ONLY", "Guarantee"]
+
+#: What has to be said wherever a guarantee protects rewards and nothing else.
+REWARDS_ONLY = "rewards only: states and actions are not protected"
 
 
 @dataclass(frozen=True)
@@ -70,12 +73,17 @@ class Guarantee:
         if self.notion == "none":
             return "no privacy: the agent learns from raw data and protects nobody"
         caveat = " (fast noise: simulation only)" if self.noise == "fast" else ""
-        return f"{self.notion} DP, ε = {self.epsilon:.4g}, δ = {self.delta:.3g}, {self.relation} {self.unit}{caveat}"
+        whose = f"{self.relation} {self.unit}"
+        if self.protects == "rewards":
+            whose += f", {REWARDS_ONLY}"
+        return f"{self.notion} DP, ε = {self.epsilon:.4g}, δ = {self.delta:.3g}, {whose}{caveat}"
 
     @property
     def label(self) -> str:
         """A few words for a legend."""
-        return "no privacy" if self.notion == "none" else f"{self.notion} ε = {self.epsilon:.3g}"
+        if self.notion == "none":
+            return "no privacy"
+        return f"{self.notion} ε = {self.epsilon:.3g}" + (", rewards only" if self.protects == "rewards" else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Returns what JSON can hold; an infinite ε becomes None."""
