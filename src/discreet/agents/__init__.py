@@ -24,6 +24,7 @@ _AGENTS = {
     "dp-ucbvi": ("discreet.agents.dp_ucbvi", "DPUCBVI"),
     "private-ucb-vi": ("discreet.agents.private_ucb_vi", "PrivateUCBVI"),
     "private-ucb-po": ("discreet.agents.private_ucb_po", "PrivateUCBPO"),
+    "sdp-pe": ("discreet.agents.sdp_pe", "SDPPE"),
 }
 
 #: Every name that `make` knows.

@@ -56,7 +56,6 @@ from discreet.privatizers.encoders import (
     SimulatedBinomialEncoder,
     from_json,
 )
-from discreet.privatizers.shuffle import BitShuffler, SimulatedShuffler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -192,7 +191,7 @@ def unpack(body: bytes) -> TabularAgent:
     private: Any = agent.privatizer
     encoders = {int(users): from_json(text, _KINDS) for users, text in found["encoders"].items()}
     if isinstance(private, ShufflePrivatizer):
-        _put_encoders(private, encoders)
+        private.put_encoders(encoders)
     else:
         private.encoder = encoders[0]
     if not isinstance(private, NonPrivatePrivatizer):
@@ -220,14 +219,6 @@ def _public(encoder: Any) -> str:
     if not isinstance(encoder, RawEncoder | NoisyEncoder | SampledEncoder | BinomialEncoder | SimulatedBinomialEncoder):
         raise InvalidInput(f"this agent cannot be saved: its encoder is a {type(encoder).__name__}")
     return encoder.to_json()
-
-
-def _put_encoders(private: ShufflePrivatizer, encoders: dict[int, Any]) -> None:
-    private._encoders = encoders
-    private._shufflers = {
-        users: BitShuffler() if type(encoder) is BinomialEncoder else SimulatedShuffler(encoder)
-        for users, encoder in encoders.items()
-    }
 
 
 def _stacked(reports: Sequence[Any]) -> dict[str, Any]:
