@@ -46,7 +46,7 @@ from discreet.privacy import (
     SimulatedReport,
 )
 from discreet.privacy.sensitivity import UserBound
-from discreet.privatizers import CentralPrivatizer, NonPrivatePrivatizer, ShufflePrivatizer
+from discreet.privatizers import NonPrivatePrivatizer, ShufflePrivatizer, StagedPrivatizer
 from discreet.privatizers.encoders import (
     KINDS,
     BinomialEncoder,
@@ -147,7 +147,8 @@ def _contents(agent: TabularAgent) -> dict[str, Any]:
     options = [name for name in inspect.signature(type(agent)).parameters if name not in ("spec", "episodes", "seed")]
     sums, planned = agent.snapshot()
     streams = {role.name: generator.bit_generator.state for role, generator in agent.streams.items()}
-    if isinstance(private, CentralPrivatizer):
+    staged = isinstance(private, StagedPrivatizer)
+    if isinstance(agent.privacy, Central):
         del streams[Role.NOISE.name]  # the sum's own, and in its state
     return {
         "discreet": __version__,
@@ -164,7 +165,7 @@ def _contents(agent: TabularAgent) -> dict[str, Any]:
         },
         "streams": streams,
         "encoders": {str(users): _public(encoder) for users, encoder in _encoders(private).items()},
-        "error": private.error,
+        "error": private.errors if staged else private.error,
         "sums": sums,
         "planned": planned,
         "transit": _stacked(private.shuffler.reports),
@@ -177,7 +178,8 @@ def unpack(body: bytes) -> TabularAgent:
     with np.load(io.BytesIO(body), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     found = _whole(json.loads(arrays.pop("document").tobytes()), arrays)
-    generator = found["sums"].get("rng", {}).get("bit_generator", "PCG64")
+    sums = found["sums"].get("part", found["sums"])
+    generator = sums.get("rng", {}).get("bit_generator", "PCG64")
     if generator not in _GENERATORS:
         raise InvalidInput(f"unknown generator {generator!r}")
     seed = {**found["seed"], "spawn_key": tuple(found["seed"]["spawn_key"])}
@@ -190,17 +192,20 @@ def unpack(body: bytes) -> TabularAgent:
     )
     private: Any = agent.privatizer
     encoders = {int(users): from_json(text, _KINDS) for users, text in found["encoders"].items()}
-    if isinstance(private, ShufflePrivatizer):
+    if isinstance(private, StagedPrivatizer):
+        private.recalibrate([encoders[i] for i in range(len(encoders))])
+        private.errors = found["error"]
+    elif isinstance(private, ShufflePrivatizer):
         private.put_encoders(encoders)
     else:
         private.encoder = encoders[0]
-    if not isinstance(private, NonPrivatePrivatizer):
+    if not isinstance(private, NonPrivatePrivatizer | StagedPrivatizer):
         private.error = found["error"]  # the same bound on every platform, and so the same policies
     agent.restore((found["sums"], found["planned"]))
     for name, state in found["streams"].items():
         agent.streams[Role[name]].bit_generator.state = state
-    if isinstance(private, CentralPrivatizer):
-        agent.streams[Role.NOISE] = private.sum._rng  # one generator, as in a new agent: no noise is drawn twice
+    if isinstance(agent.privacy, Central):  # one generator, as in a new agent: no noise is drawn twice
+        agent.streams[Role.NOISE] = private.rng if isinstance(private, StagedPrivatizer) else private.sum._rng
     private.shuffler.reports[:] = _unstacked(found["transit"])
     private.shuffler.uncollected = found["uncollected"]
     return agent
@@ -211,7 +216,9 @@ def _kind(part: object) -> str:
 
 
 def _encoders(private: Any) -> dict[int, Any]:
-    """Returns the encoders by size of batch; 0 if one serves all."""
+    """Returns the encoders by size of batch, or by number if batches ask different questions; 0 if one serves all."""
+    if isinstance(private, StagedPrivatizer):
+        return dict(enumerate(private.encoders))
     return private._encoders if isinstance(private, ShufflePrivatizer) else {0: private.encoder}
 
 

@@ -109,7 +109,10 @@ class SDPPE(TabularAgent):
 
     Attributes:
         stages: A `StageReport` for every stage that is over.
-        policies: How active policies are kept.
+        active: The active policies.
+        infrequent: W of the current stage, (H, S, A, S), or (1, S, A, S) if pooled; all before a layer is explored.
+        crude: P^cru of the current stage, (H, S, A, S).
+        refined: P^ref, (H, S, A, S), and r̂, (H, S, A), of the last stage that is over.
         played: How many users of the current batch have played.
 
     Guarantee:
@@ -163,6 +166,7 @@ class SDPPE(TabularAgent):
         self.stages: list[StageReport] = []
         self._policies: NDArray[np.int64] = np.zeros((0, H, S), dtype=np.int64)
         self._ends: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.refined = (np.zeros((H, S, A, S)), np.zeros((H, S, A)))
         self._begin_stage()
         self._send_out()
 
@@ -199,8 +203,8 @@ class SDPPE(TabularAgent):
     def _begin_stage(self) -> None:
         """Forgets everything but the active policies."""
         H, S, A = self.spec.horizon, self.spec.states, self.spec.actions
-        self._P = np.zeros((H, S, A, S))  # P^cru
-        self._W = np.ones((1 if self.stationary else H, S, A, S), dtype=np.bool_)
+        self.crude = np.zeros((H, S, A, S))
+        self.infrequent = np.ones((1 if self.stationary else H, S, A, S), dtype=np.bool_)
         self._sums = [np.zeros((1, S, A)), np.zeros((1, S, A, S))] if self.stationary else []
         self._E = 0.0
         self._coverage = (1.0, 1.0)
@@ -213,7 +217,7 @@ class SDPPE(TabularAgent):
         phase = self.schedule.phases[self.batch]
         each = self.schedule.each[phase.stage]
         layers = range(self.spec.horizon) if phase.layer is None else [phase.layer]
-        found = [self.active.explore(self._P, h) for h in layers]
+        found = [self.active.explore(self.crude, h) for h in layers]
         policies, users = [], []
         for exploration in found:
             weights = exploration.weights.reshape(-1, exploration.weights.shape[-1])
@@ -249,9 +253,9 @@ class SDPPE(TabularAgent):
         W = m < threshold
         P = _transitions(n, m, W)
         if self.stationary:
-            self._W[:], self._P[:] = W, P
+            self.infrequent[:], self.crude[:] = W, P
         else:
-            self._W[h], self._P[h] = W[0], P[0]
+            self.infrequent[h], self.crude[h] = W[0], P[0]
 
     def _refine(self, counts: PrivateCounts) -> None:
         """Algorithm 3, lines 6 to 11, and the elimination of Algorithm 1."""
@@ -259,7 +263,7 @@ class SDPPE(TabularAgent):
         stage = self.schedule.phases[self.batch].stage
         L = self.schedule.lengths[stage]
         n, m, E = self._consistent(counts, counts.error)
-        W = self._W
+        W = self.infrequent
         P = _transitions(n, m, W)
         r = np.divide(np.clip(counts.rewards, 0.0, n), n, out=np.zeros_like(n), where=n > 0)
         P, r, n = (np.ascontiguousarray(np.broadcast_to(x, (H, *x.shape[1:]))) for x in (P, r, n))
@@ -268,6 +272,7 @@ class SDPPE(TabularAgent):
             xi = math.sqrt(H**5 * S**2 * A * self.iota / L) + S**3 * A**2 * H**5 * E * self.iota / L  # line 9
         else:
             xi = self._width(P, r, n, self._std[self.batch])
+        self.refined = (P, r)
         best = self.active.eliminate(P, r, self.bonus_scale * xi)
         report = StageReport(L, int(W.sum()), *self._coverage, self.bonus_scale * xi, best, self.active.size)
         self.stages.append(report)
@@ -303,10 +308,12 @@ class SDPPE(TabularAgent):
             "played": self.played,
             "policies": self._policies.copy(),
             "ends": self._ends.copy(),
-            "P": self._P.copy(),
-            "W": self._W.copy(),
+            "crude": self.crude.copy(),
+            "infrequent": self.infrequent.copy(),
+            "refined": [array.copy() for array in self.refined],
             "sums": [array.copy() for array in self._sums],
             "E": self._E,
+            "std": list(self._std),
             "coverage": list(self._coverage),
             "stages": [asdict(report) for report in self.stages],
         }
@@ -318,8 +325,10 @@ class SDPPE(TabularAgent):
         self.privatizer.restore(sums)
         self.active.restore(planned["active"])
         self.batch, self.played, self._E = planned["batch"], planned["played"], planned["E"]
+        self._std = list(planned["std"])
         self._policies, self._ends = planned["policies"].copy(), planned["ends"].copy()
-        self._P, self._W = planned["P"].copy(), planned["W"].copy()
+        self.crude, self.infrequent = planned["crude"].copy(), planned["infrequent"].copy()
+        self.refined = (planned["refined"][0].copy(), planned["refined"][1].copy())
         self._sums = [array.copy() for array in planned["sums"]]
         self._coverage = (planned["coverage"][0], planned["coverage"][1])
         self.stages = [StageReport(**report) for report in planned["stages"]]
