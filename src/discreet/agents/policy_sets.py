@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from discreet.agents._kernels import sdp_pe as kernels
 from discreet.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -97,6 +96,8 @@ class Enumerated:
 
     def explore(self, P: NDArray[np.float64], h: int) -> Exploration:
         """Algorithms 2 and 3: π_{h,x,a} = argmax over active π of V^π(1_{h,x,a}, P), the first one of several."""
+        from discreet.agents._kernels import sdp_pe as kernels
+
         _, S, A, _ = P.shape
         d = np.empty((len(self.policies), S))
         kernels.occupancy(P, self.initial, self.policies, h, d)
@@ -107,6 +108,8 @@ class Enumerated:
 
     def eliminate(self, P: NDArray[np.float64], r: NDArray[np.float64], xi: float) -> float:
         """Algorithm 1, lines 7 to 13."""
+        from discreet.agents._kernels import sdp_pe as kernels
+
         values = np.empty(len(self.policies))
         kernels.values(P, r, self.initial, self.policies, np.empty((2, P.shape[1])), values)
         values[~self.active] = -np.inf
@@ -117,6 +120,8 @@ class Enumerated:
 
     def most(self, P: NDArray[np.float64], r: NDArray[np.float64]) -> float:
         """Returns the largest value of an active policy in a model."""
+        from discreet.agents._kernels import sdp_pe as kernels
+
         values = np.empty(len(self.policies))
         kernels.values(P, r, self.initial, self.policies, np.empty((2, P.shape[1])), values)
         return float(values[self.active].max())
@@ -155,6 +160,8 @@ class Implicit:
 
     def margins(self, policy: NDArray[np.int64]) -> NDArray[np.float64]:
         """Returns by how much a policy meets every constraint, in its own model, (J,)."""
+        from discreet.agents._kernels import sdp_pe as kernels
+
         out = np.empty(len(self.floors))
         space = np.empty((2, policy.shape[1]))
         kernels.margins(self.models, self.rewards, self.floors, self.initial, policy, space, out)
@@ -162,6 +169,8 @@ class Implicit:
 
     def explore(self, P: NDArray[np.float64], h: int) -> Exploration:
         """Returns mixtures of neighbouring policies and the witness that visit each (h, x, a) most in P."""
+        from discreet.agents._kernels import sdp_pe as kernels
+
         H, S, A, _ = P.shape
         J = len(self.floors)
         found = Exploration(
@@ -188,6 +197,8 @@ class Implicit:
 
     def most(self, P: NDArray[np.float64], r: NDArray[np.float64]) -> float:
         """Returns the largest value that an active policy is found to have in a model."""
+        from discreet.agents._kernels import sdp_pe as kernels
+
         _, near, far, _ = self._walk(P, r)
         candidates = [near, far, (self.witness, *self._measure(P, r, self.witness))]
         J = len(self.floors)
@@ -200,6 +211,8 @@ class Implicit:
         self, P: NDArray[np.float64], r: NDArray[np.float64], policy: NDArray[np.int64]
     ) -> tuple[float, float]:
         """Returns the value and the cost of a policy in a model."""
+        from discreet.agents._kernels import sdp_pe as kernels
+
         space = np.empty((2, P.shape[1]))
         found = [kernels.value(P, x, self.initial, policy, space) for x in (r, self.cost)]
         return found[0], found[1]
@@ -211,6 +224,8 @@ class Implicit:
             The best active policy on the way, the last one that is active and the last one that is not (the optimum
             itself if that is active), each with its value and cost; and Q* and V* of the model.
         """
+        from discreet.agents._kernels import sdp_pe as kernels
+
         H, S, A, _ = P.shape
 
         def optimum(reward: NDArray[np.float64]) -> tuple[_Point, Any]:

@@ -49,7 +49,6 @@ from discreet.privatizers.layout import Layout
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from discreet.agents.policy_sets import Exploration
     from discreet.mdp import Spec, Trajectory
     from discreet.noise import Seed
     from discreet.privacy import Report, TrustModel
@@ -208,6 +207,7 @@ class SDPPE(TabularAgent):
         self._sums = [np.zeros((1, S, A)), np.zeros((1, S, A, S))] if self.stationary else []
         self._E = 0.0
         self._coverage = (1.0, 1.0)
+        self._visits = np.zeros((H, S, A))
 
     def _send_out(self) -> None:
         """Decides what the users of the next batch play: the agent draws each one's part of a mixture."""
@@ -227,7 +227,8 @@ class SDPPE(TabularAgent):
             users.append(drawn[drawn > 0])
         self._policies, self._ends = np.concatenate(policies), np.cumsum(np.concatenate(users))
         if phase.layer is None:
-            self._coverage = _coverage(found)
+            self._visits = np.array([exploration.visits for exploration in found])
+            self._coverage = _coverage(self._visits, np.array([exploration.reach for exploration in found]))
 
     def _consistent(self, counts: PrivateCounts, error: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
         """Returns projected n and m, and the E of Assumption 4."""
@@ -291,9 +292,13 @@ class SDPPE(TabularAgent):
         mean = (P * after).sum(axis=3)
         variance = np.maximum((P * after**2).sum(axis=3) - mean**2, 0.0) + r * (1 - r)
         known = (n > 0) & (P.sum(axis=3) > 0)
-        largest = np.broadcast_to((np.arange(H, 0, -1.0) ** 2)[:, None, None], n.shape).copy()
-        w = np.divide(sigma**2 * (1 + spread) / np.maximum(n, 1e-9) + variance, n, out=largest.copy(), where=known)
-        return 2 * math.sqrt(self.active.most(P, np.minimum(w, largest)))
+        left = np.broadcast_to(np.arange(H, 0, -1.0)[:, None, None], n.shape)
+        w = np.divide(sigma**2 * (1 + spread) / np.maximum(n, 1e-9) + variance, n, out=np.zeros_like(n), where=known)
+        unknown = np.where(known, 0.0, left)
+        w = np.minimum(w, left**2)
+        if not self.stationary:
+            w *= self._visits
+        return 2 * math.sqrt(self.active.most(P, w)) + self.active.most(P, unknown)
 
     @property
     def tallied(self) -> bool:
@@ -315,6 +320,7 @@ class SDPPE(TabularAgent):
             "E": self._E,
             "std": list(self._std),
             "coverage": list(self._coverage),
+            "visits": self._visits.copy(),
             "stages": [asdict(report) for report in self.stages],
         }
         return self.privatizer.state(), planned
@@ -330,7 +336,7 @@ class SDPPE(TabularAgent):
         self.crude, self.infrequent = planned["crude"].copy(), planned["infrequent"].copy()
         self.refined = (planned["refined"][0].copy(), planned["refined"][1].copy())
         self._sums = [array.copy() for array in planned["sums"]]
-        self._coverage = (planned["coverage"][0], planned["coverage"][1])
+        self._coverage, self._visits = (planned["coverage"][0], planned["coverage"][1]), planned["visits"].copy()
         self.stages = [StageReport(**report) for report in planned["stages"]]
 
 
@@ -340,8 +346,7 @@ def _transitions(n: NDArray[np.float64], m: NDArray[np.float64], W: NDArray[np.b
     return np.divide(m, visits, out=np.zeros_like(m), where=(visits > 0) & ~W)
 
 
-def _coverage(found: list[Exploration]) -> tuple[float, float]:
+def _coverage(visits: NDArray[np.float64], reach: NDArray[np.float64]) -> tuple[float, float]:
     """Returns the mean and the least share of what could be visited that is visited."""
-    visits, reach = (np.array([getattr(e, name) for e in found]) for name in ("visits", "reach"))
     shares = visits[reach > 0] / reach[reach > 0]
     return (float(shares.mean()), float(shares.min())) if shares.size else (1.0, 1.0)
