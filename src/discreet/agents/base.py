@@ -175,7 +175,7 @@ class TabularAgent:
             kind = type(privacy).__name__
             raise InvalidInput(
                 f"{self.name} offers no privacy: privacy must be NonPrivate(), got {kind}; private agents are "
-                "dp-ucbvi, pucb, private-ucb-vi, private-ucb-po and auto"
+                "dp-ucbvi, pucb, private-ucb-vi, private-ucb-po, sdp-pe and auto"
             )
         return privacy
 

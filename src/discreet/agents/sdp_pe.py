@@ -20,10 +20,15 @@ steps: crude counts of the layers so far are added up, fine counts are pooled at
 The preset ``practical`` takes E = 0 for the projection and constants that know the noise (σ is its standard deviation
 in a count); no theorem is claimed for it:
 
-    W: m < max(σ, 1)/2 (crude)
-    ξ = 2·√(max_π Σ_{h,x,a} d^π_h(x,a)·w_h(x,a)),   w = (σ²·(1 + ‖V_{h+1} − mean‖²)/n + Var_P(V_{h+1}) + r̂(1 − r̂))/n
+    W: m < σ/2 in the crude counts
+    ξ = 2·√(max_{π∈φ} Σ_{h,x,a} d^π_h(x,a)·u_h(x,a)·w_h(x,a)) + max_{π∈φ} Σ_{h,x,a} d^π_h(x,a)·b_h(x,a),
+    w = min{(σ²·(1 + ‖V_{h+1} − mean‖²)/n + Var_P(V_{h+1}) + r̂(1 − r̂))/n, (H−h+1)²}
+    b = (H−h)·max{0, Σ_{x'∈W} m − |{x' ∈ W}|·σ/2}/n,   H−h+1 where all x' are in W
 
-which is the standard error of a value if the errors of the cells are independent; V is the optimal value.
+with max(σ, 1) for σ. d is the probability of being in (x,a), u the largest d that exploration aimed at (1 if pooled), V
+the optimal value in the refined model. The first part is two standard errors of a value: the errors of cells are
+independent, so their variances add up with weights d² ≤ d·u. The second is the paper's model bias: what may follow
+after what was too rare to be known.
 
 References:
     Bai, Talebi, Zhao, Cheng and Chen (2025), Algorithms 1 to 3, Assumption 4, Section V.
@@ -272,16 +277,23 @@ class SDPPE(TabularAgent):
             E = max(E, self._E)
             xi = math.sqrt(H**5 * S**2 * A * self.iota / L) + S**3 * A**2 * H**5 * E * self.iota / L  # line 9
         else:
-            xi = self._width(P, r, n, self._std[self.batch])
+            sigma = max(self._std[self.batch], 1.0)
+            lost = np.maximum((m * W).sum(axis=3) - sigma * W.sum(axis=3) / 2, 0.0)  # what is more than noise
+            xi = self._width(P, r, n, np.broadcast_to(lost, n.shape), sigma)
         self.refined = (P, r)
         best = self.active.eliminate(P, r, self.bonus_scale * xi)
         report = StageReport(L, int(W.sum()), *self._coverage, self.bonus_scale * xi, best, self.active.size)
         self.stages.append(report)
 
     def _width(
-        self, P: NDArray[np.float64], r: NDArray[np.float64], n: NDArray[np.float64], sigma: float
+        self,
+        P: NDArray[np.float64],
+        r: NDArray[np.float64],
+        n: NDArray[np.float64],
+        lost: NDArray[np.float64],
+        sigma: float,
     ) -> float:
-        """Returns the practical ξ."""
+        """Returns the practical ξ: two standard errors of a value, and what is unknown may be worth."""
         from discreet.agents._kernels import sdp_pe as kernels
 
         H, S, A = r.shape
@@ -289,16 +301,15 @@ class SDPPE(TabularAgent):
         kernels.optimal(P, r, np.zeros_like(policy), Q, V, policy)
         after = V[1:, None, None, :]
         spread = ((V[1:] - V[1:].mean(axis=1, keepdims=True)) ** 2).sum(axis=1)[:, None, None]
-        mean = (P * after).sum(axis=3)
-        variance = np.maximum((P * after**2).sum(axis=3) - mean**2, 0.0) + r * (1 - r)
-        known = (n > 0) & (P.sum(axis=3) > 0)
+        variance = np.maximum((P * after**2).sum(axis=3) - (P * after).sum(axis=3) ** 2, 0.0) + r * (1 - r)
+        known = P.sum(axis=3) > 0
         left = np.broadcast_to(np.arange(H, 0, -1.0)[:, None, None], n.shape)
-        w = np.divide(sigma**2 * (1 + spread) / np.maximum(n, 1e-9) + variance, n, out=np.zeros_like(n), where=known)
-        unknown = np.where(known, 0.0, left)
-        w = np.minimum(w, left**2)
+        noise = np.divide(sigma**2 * (1 + spread), n, out=np.zeros_like(n), where=known)
+        w = np.minimum(np.divide(noise + variance, n, out=np.zeros_like(n), where=known), left**2)
         if not self.stationary:
             w *= self._visits
-        return 2 * math.sqrt(self.active.most(P, w)) + self.active.most(P, unknown)
+        bias = np.divide(lost * (left - 1), n, out=left.copy(), where=known)
+        return 2 * math.sqrt(self.active.most(P, w)) + self.active.most(P, bias)
 
     @property
     def tallied(self) -> bool:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TARGETS", "Target", "named"]
 
-_AGENTS = tuple(name for name in agents.NAMES if agents.is_private(name) and name != "auto")
+# Those that release after every user: a batch of sdp-pe is what the targets central and shuffle are.
+_AGENTS = tuple(name for name in agents.NAMES if agents.is_private(name) and name not in ("auto", "sdp-pe"))
 #: What `discreet audit` knows: a number, a stream of counts, the privatizers of the trust models, a printed protocol,
 #: and agents under central privacy.
 TARGETS: tuple[str, ...] = ("laplace", "gaussian", *CENTRAL, "central", "local", "shuffle", "algorithm-4", *_AGENTS)

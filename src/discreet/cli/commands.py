@@ -44,6 +44,7 @@ def _complete(kind: str) -> Any:
     type=parse.UPDATE_EVERY,
     help="People between updates, or geometric.  [default: 1; shuffle: a hundredth of all, at most 500]",
 )
+@click.option("--policies", help="sdp-pe: implicit, or enumerate, which lists all of them.  [default: implicit]")
 @click.option("--failure", type=float, default=0.05, show_default=True, help="The papers' failure probability.")
 @click.option("--bonus-scale", type=float, default=1.0, show_default=True, help="Multiplies every bonus.")
 @click.option(
@@ -65,6 +66,8 @@ def run(env: str, as_json: bool, quiet: bool, out: Path | None, **options: Any) 
     from discreet import agents
     from discreet.experiments.run import Run
 
+    if options["policies"] is None:
+        del options["policies"]
     options["privacy"] = parse.trust(options, "central" if agents.is_private(options["agent"]) else "none")
     job = Run.make(env, **options)
     if out is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -75,6 +75,38 @@ def paper_bits(epsilon: float, beta: float, horizon: int, users: int) -> tuple[i
     """
     tau = 96 * math.log(2 / beta) / (epsilon / (3 * horizon)) ** 2
     return (math.ceil(tau / users), 0.5) if users < tau else (1, tau / (2 * users))
+
+
+@lru_cache(maxsize=1024)
+def _largest(
+    bits: tuple[int, ...], means: tuple[float, ...], groups: tuple[tuple[int, int], ...], failure: float
+) -> float:
+    """Returns what no noise exceeds, with probability 1 − ``failure``.
+
+    Args:
+        bits: How many noise bits a counter has after each batch.
+        means: How many of them are 1 on average.
+        groups: Pairs (number, width): sums over ``width`` counters, ``number`` of them.
+        failure: The probability.
+    """
+    from scipy.optimize import brentq
+    from scipy.stats import binom
+
+    trials, expected = np.array(bits), np.array(means)
+    p = expected / trials
+
+    def excess(x: float) -> float:
+        total = 0.0
+        for number, width in groups:
+            n, mean = trials * width, expected * width
+            tails = binom.sf(np.ceil(mean + x) - 1, n, p) + binom.cdf(np.floor(mean - x), n, p)
+            total += number * float(np.sum(tails))
+        return math.log(max(total, 1e-300)) - math.log(failure)
+
+    high = math.sqrt(float(expected[-1]) * max(width for _, width in groups)) + 1
+    while excess(high) > 0:
+        high *= 2
+    return float(brentq(excess, 1.0, high, xtol=1e-6)) if excess(1.0) > 0 else 1.0
 
 
 class ShufflePrivatizer:
@@ -233,27 +265,11 @@ class ShufflePrivatizer:
 
     def noise_bound(self, failure: float) -> float:
         """Returns how far any count ever is from the users' bits, with probability 1 − ``failure``."""
-        from scipy.optimize import brentq
-        from scipy.stats import binom
-
         bits = np.cumsum([users * self._encoders[users].noise_bits for users in self.batches.tolist()])
         means = np.cumsum([users * self._encoders[users].expected for users in self.batches.tolist()])
-        p = means / bits
-        S, cells = self.layout.spec.states, self.layout.cells
-        groups = [(self.layout.size, 1)] + ([] if self.layout.visits else [(cells, S)])
-
-        def excess(x: float) -> float:
-            total = 0.0
-            for number, width in groups:
-                trials, mean = bits * width, means * width
-                tails = binom.sf(np.ceil(mean + x) - 1, trials, p) + binom.cdf(np.floor(mean - x), trials, p)
-                total += number * float(np.sum(tails))
-            return math.log(max(total, 1e-300)) - math.log(failure)
-
-        high = math.sqrt(float(bits[-1] * p[-1]) * S) + 1
-        while excess(high) > 0:
-            high *= 2
-        return float(brentq(excess, 1.0, high, xtol=1e-6)) if excess(1.0) > 0 else 1.0
+        groups = ((self.layout.size, 1),)
+        derived = () if self.layout.visits else ((self.layout.cells, self.layout.spec.states),)
+        return _largest(tuple(bits.tolist()), tuple(means.tolist()), groups + derived, failure)
 
     def collect(self, batch: ShuffledBatch) -> None:
         """Adds a shuffled batch; nothing changes if an error is raised."""

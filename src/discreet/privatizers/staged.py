@@ -190,7 +190,8 @@ class StagedPrivatizer:
             part.sum.resume(waiting=True)
         else:
             part.collect(cast("Any", batch))
-        self._released = dataclasses.replace(part.counts(), error=self.errors[self.batch])
+        part.error = self.errors[self.batch]
+        self._released = part.counts()
         self.batch += 1
         if self.batch < len(self.batches):
             self._part = self._fresh(self.batch)
