@@ -24,7 +24,12 @@ def last_quarter(episodes: int, stationary: bool, seed: int) -> tuple[float, flo
     )
     gaps = dc.simulate(agent, mdp, seed=[0, seed]).gaps
     seconds = time.perf_counter() - start
-    return float(gaps[-episodes // 4 :].mean()), mdp.optimal_value - mdp.evaluate(agent.policy), seconds, agent.guarantee
+    return (
+        float(gaps[-episodes // 4 :].mean()),
+        mdp.optimal_value - mdp.evaluate(agent.policy),
+        seconds,
+        agent.guarantee,
+    )
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ def all_policies(H, S, A):
     return [dict(zip(where, actions, strict=True)) for actions in itertools.product(range(A), repeat=H * S)]
 
 
-def V(pi, reward, P, d1, H, S):
+def value_of(pi, reward, P, d1, H, S):
     """V^π(r', P) with P over X ∪ {x†}: P[h][x][a][x'], x† = S."""
     value = [0.0] * (S + 1)
     for h in reversed(range(H)):
@@ -69,7 +69,7 @@ def crude_exploration(phi, L, counts, E, iota, d1, H, S, A, C1=6.0):
         for x in range(S):
             for a in range(A):  # line 3
                 r = indicator(h, x, a, H, S, A)
-                played[h, x, a] = max(phi, key=lambda pi: V(pi, r, P, d1, H, S))  # line 4; the first of several
+                played[h, x, a] = max(phi, key=lambda pi: value_of(pi, r, P, d1, H, S))  # line 4; the first of several
         n, m = counts(h)  # lines 5 to 8
         for x, a, y in itertools.product(range(S), range(A), range(S)):
             if m[x][a][y] < C1 * E * H**2 * iota:  # line 9
@@ -85,7 +85,7 @@ def fine_exploration(W, P_cru, phi, counts, d1, H, S, A):
     r_hat = np.zeros((H, S, A))
     for h, x, a in itertools.product(range(H), range(S), range(A)):  # line 1
         r = indicator(h, x, a, H, S, A)
-        played[h, x, a] = max(phi, key=lambda pi: V(pi, r, P_cru, d1, H, S))  # line 2
+        played[h, x, a] = max(phi, key=lambda pi: value_of(pi, r, P_cru, d1, H, S))  # line 2
     for h in range(H):  # line 7
         n, m, R = counts(h)
         estimate_transition(n, m, W, h, P, S, A)  # line 8
@@ -96,6 +96,6 @@ def fine_exploration(W, P_cru, phi, counts, d1, H, S, A):
 
 def eliminate(phi, r_hat, P, L, E, iota, d1, H, S, A, C=1.0):
     """Algorithm 1, lines 7 to 13."""
-    values = [V(pi, r_hat, P, d1, H, S) for pi in phi]
+    values = [value_of(pi, r_hat, P, d1, H, S) for pi in phi]
     xi = C * (math.sqrt(H**5 * S**2 * A * iota / L) + S**3 * A**2 * H**5 * E * iota / L)
     return [pi for pi, value in zip(phi, values, strict=True) if max(values) - value <= 2 * xi], max(values), xi

@@ -339,7 +339,9 @@ def test_the_fast_path_is_the_protocol_bit_for_bit(trust, stationary):
     slow, fast, parts = build(), build(), build()
     expected = dc.simulate(slow, mdp, seed=1, block=False).gaps
     np.testing.assert_array_equal(dc.simulate(fast, mdp, seed=1).gaps, expected)
-    pieces = [dc.simulate(parts, mdp, n, seed=1, block=block).gaps for n, block in ((30, True), (101, False), (269, True))]
+    pieces = [
+        dc.simulate(parts, mdp, n, seed=1, block=block).gaps for n, block in ((30, True), (101, False), (269, True))
+    ]
     np.testing.assert_array_equal(np.concatenate(pieces), expected)
     np.testing.assert_array_equal(parts.refined[0], slow.refined[0])
 
@@ -486,7 +488,7 @@ def test_it_learns_riverswim_under_shuffle_privacy(stationary, episodes):
 
 def multinomial_batch(agent, mdp, rng):
     """A batch of any number of users: how many have each trajectory is multinomial, their reward bits binomial."""
-    H, S, A = mdp.horizon, mdp.states, mdp.actions
+    H, S = mdp.horizon, mdp.states
     encoder = agent.privatizer.encoder
     layout, users = encoder.layout, agent.batch_size
     total = np.zeros(layout.size, dtype=np.int64)

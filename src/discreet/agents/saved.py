@@ -147,7 +147,6 @@ def _contents(agent: TabularAgent) -> dict[str, Any]:
     options = [name for name in inspect.signature(type(agent)).parameters if name not in ("spec", "episodes", "seed")]
     sums, planned = agent.snapshot()
     streams = {role.name: generator.bit_generator.state for role, generator in agent.streams.items()}
-    staged = isinstance(private, StagedPrivatizer)
     if isinstance(agent.privacy, Central):
         del streams[Role.NOISE.name]  # the sum's own, and in its state
     return {
@@ -165,7 +164,7 @@ def _contents(agent: TabularAgent) -> dict[str, Any]:
         },
         "streams": streams,
         "encoders": {str(users): _public(encoder) for users, encoder in _encoders(private).items()},
-        "error": private.errors if staged else private.error,
+        "error": private.errors if isinstance(private, StagedPrivatizer) else private.error,
         "sums": sums,
         "planned": planned,
         "transit": _stacked(private.shuffler.reports),
@@ -191,7 +190,7 @@ def unpack(body: bytes) -> TabularAgent:
         **found["options"],
     )
     private: Any = agent.privatizer
-    encoders = {int(users): from_json(text, _KINDS) for users, text in found["encoders"].items()}
+    encoders: dict[int, Any] = {int(users): from_json(text, _KINDS) for users, text in found["encoders"].items()}
     if isinstance(private, StagedPrivatizer):
         private.recalibrate([encoders[i] for i in range(len(encoders))])
         private.errors = found["error"]

@@ -6,29 +6,30 @@ infrequent tuples, φ the active policies; x† is the absorbing state (P rows t
 
 A stage (Algorithm 1) has H + 1 batches; each user is in one, and nothing but its release is kept:
 
-    crude (Algorithm 2)  for h = 1…H: for every (x,a) L₀ users play argmax_{π∈φ} V^π(1_{h,x,a}, P^cru); one layer of n, m;
+    crude (Algorithm 2)  for h = 1…H: for every (x,a) L₀ users play argmax_{π∈φ} V^π(1_{h,x,a}, P^cru);
+                         the layer's n and m are released;
                          W ∪= {(h,x,a,x'): m < C₁·E·H²·ι}, C₁ = 6; P^cru_h = m/n outside W
-    fine (Algorithm 3)   for every (h,x,a) L₀ users play argmax_{π∈φ} V^π(1_{h,x,a}, P^cru); all n, m, R;
+    fine (Algorithm 3)   for every (h,x,a) L₀ users play argmax_{π∈φ} V^π(1_{h,x,a}, P^cru); all n, m, R are;
                          P^ref = m/n outside W, r̂ = clip(R/n, 0, 1)
     elimination          φ keeps π with max_φ V(r̂, P^ref) − V^π(r̂, P^ref) ≤ 2ξ,
                          ξ = C·(√(H⁵S²Aι/L_b) + S³A²H⁵Eι/L_b), C = ``bonus_scale``
 
-Counts pass the projection of DP-UCBVI with E = 4·(the bound on the noise); W and ξ have max(E, 1). A reward that is no bit
-becomes one at the user, with the reward as its mean: the paper's setting. ``stationary=True`` has one model for all
-steps: crude counts of the layers so far are added up, fine counts are pooled at the user.
+Counts pass the projection of DP-UCBVI with E = 4·(the bound on the noise); W and ξ have max(E, 1). A reward that is no
+bit becomes one at the user, with the reward as its mean: the paper's setting. ``stationary=True`` has one model for
+all steps: crude counts of the layers so far are added up, fine counts are pooled at the user.
 
 The preset ``practical`` takes E = 0 for the projection and constants that know the noise (σ is its standard deviation
 in a count); no theorem is claimed for it:
 
     W: m < σ/2 in the crude counts
-    ξ = 2·√(max_{π∈φ} Σ_{h,x,a} d^π_h(x,a)·u_h(x,a)·w_h(x,a)) + max_{π∈φ} Σ_{h,x,a} d^π_h(x,a)·b_h(x,a),
+    2ξ = 2·√(max_{π∈φ} Σ_{h,x,a} d^π_h(x,a)·u_h(x,a)·w_h(x,a)) + max_{π∈φ} Σ_{h,x,a} d^π_h(x,a)·b_h(x,a),
     w = min{(σ²·(1 + ‖V_{h+1} − mean‖²)/n + Var_P(V_{h+1}) + r̂(1 − r̂))/n, (H−h+1)²}
     b = (H−h)·max{0, Σ_{x'∈W} m − |{x' ∈ W}|·σ/2}/n,   H−h+1 where all x' are in W
 
 with max(σ, 1) for σ. d is the probability of being in (x,a), u the largest d that exploration aimed at (1 if pooled), V
 the optimal value in the refined model. The first part is two standard errors of a value: the errors of cells are
-independent, so their variances add up with weights d² ≤ d·u. The second is the paper's model bias: what may follow
-after what was too rare to be known.
+independent, so their variances add up with weights d² ≤ d·u. The second is the paper's model bias, which is one-sided:
+what may follow after what was too rare to be known.
 
 References:
     Bai, Talebi, Zhao, Cheng and Chen (2025), Algorithms 1 to 3, Assumption 4, Section V.
@@ -235,9 +236,9 @@ class SDPPE(TabularAgent):
             self._visits = np.array([exploration.visits for exploration in found])
             self._coverage = _coverage(self._visits, np.array([exploration.reach for exploration in found]))
 
-    def _consistent(self, counts: PrivateCounts, error: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    def _consistent(self, counts: PrivateCounts) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
         """Returns projected n and m, and the E of Assumption 4."""
-        E = 4 * error
+        E = 4 * counts.error
         projected = project(counts, E if self.preset == "theory" else 0.0)
         return projected.visits, projected.transitions, max(E, 1.0)
 
@@ -246,10 +247,9 @@ class SDPPE(TabularAgent):
         layers = 1
         if self.stationary:
             layers = h + 1
-            for total, new in zip(self._sums, (counts.visits, counts.transitions), strict=True):
-                total += new
-            counts = PrivateCounts(self._sums[0], self._sums[1], counts.rewards)
-        n, m, E = self._consistent(counts, layers * counts.error)
+            self._sums = [self._sums[0] + counts.visits, self._sums[1] + counts.transitions]
+            counts = PrivateCounts(self._sums[0], self._sums[1], counts.rewards, layers * counts.error)
+        n, m, E = self._consistent(counts)
         self._E = max(self._E, E)
         H = self.spec.horizon
         if self.preset == "theory":
@@ -268,7 +268,7 @@ class SDPPE(TabularAgent):
         H, S, A = self.spec.horizon, self.spec.states, self.spec.actions
         stage = self.schedule.phases[self.batch].stage
         L = self.schedule.lengths[stage]
-        n, m, E = self._consistent(counts, counts.error)
+        n, m, E = self._consistent(counts)
         W = self.infrequent
         P = _transitions(n, m, W)
         r = np.divide(np.clip(counts.rewards, 0.0, n), n, out=np.zeros_like(n), where=n > 0)
@@ -293,7 +293,7 @@ class SDPPE(TabularAgent):
         lost: NDArray[np.float64],
         sigma: float,
     ) -> float:
-        """Returns the practical ξ: two standard errors of a value, and what is unknown may be worth."""
+        """Returns the practical ξ: the standard error of a value, and half of what the unknown may be worth."""
         from discreet.agents._kernels import sdp_pe as kernels
 
         H, S, A = r.shape
@@ -309,11 +309,11 @@ class SDPPE(TabularAgent):
         if not self.stationary:
             w *= self._visits
         bias = np.divide(lost * (left - 1), n, out=left.copy(), where=known)
-        return 2 * math.sqrt(self.active.most(P, w)) + self.active.most(P, bias)
+        return math.sqrt(self.active.most(P, w)) + self.active.most(P, bias) / 2
 
     @property
     def tallied(self) -> bool:
-        """In simulation: whether `discreet.privatizers.Tally` may stand for the users: nobody has put other parts into this agent."""
+        """In simulation: whether a `discreet.privatizers.Tally` may stand for the users and the shuffler."""
         return isinstance(self.privatizer, StagedPrivatizer) and self.privatizer.simulated
 
     def snapshot(self) -> tuple[dict[str, Any], Any]:

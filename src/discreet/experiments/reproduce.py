@@ -134,7 +134,6 @@ _PAC = Experiment(
 )
 
 
-
 def _draw_shuffle(results: Runs, directory: Path) -> dict[str, Path]:
     from discreet.experiments import shuffle
 

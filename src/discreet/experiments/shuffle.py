@@ -1,4 +1,4 @@
-"""The pictures of the experiment ``shuffle``: regret, the gap of every stage of SDP-PE, and how many policies stay active."""
+"""The pictures of the experiment ``shuffle``: regret, the gap of every stage, and how many policies stay active."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["active", "draw", "stage_gaps"]
 
 
 def _enumerates(config: dict[str, Any]) -> bool:
-    return config["agent"] == "sdp-pe" and config["options"].get("policies") == "enumerate"
+    return bool(config["agent"] == "sdp-pe" and config["options"].get("policies") == "enumerate")
 
 
 def stage_gaps(results: Runs, row: RunRow) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

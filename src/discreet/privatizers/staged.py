@@ -71,7 +71,9 @@ class StagedPrivatizer:
             raise InvalidInput(f"staged batches are for NonPrivate, Central and Shuffle, got {kind}")
         if isinstance(privacy, Central) and (privacy.sum not in ("auto", "batch") or privacy.calibration == "paper"):
             asked = f"sum={privacy.sum!r}, calibration={privacy.calibration!r}"
-            raise InvalidInput(f"every batch has noise of its own: sum must be 'batch', calibration 'sound', got {asked}")
+            raise InvalidInput(
+                f"every batch has noise of its own: sum must be 'batch', calibration 'sound', got {asked}"
+            )
         self.spec, self.privacy, self.messages = spec, privacy, messages
         self.batches, self.layouts = [int(users) for users in batches], list(layouts)
         self.failure = check_fraction("failure", failure)
@@ -98,9 +100,7 @@ class StagedPrivatizer:
         if isinstance(privacy, Central):
             chosen = dataclasses.replace(privacy, sum="batch")
             return CentralPrivatizer(self.spec, chosen, capacity=users, horizon=1, rng=self.rng, **given)
-        return ShufflePrivatizer(
-            self.spec, cast("Shuffle", privacy), batches=[users], messages=self.messages, **given
-        )
+        return ShufflePrivatizer(self.spec, privacy, batches=[users], messages=self.messages, **given)
 
     def _fresh(self, i: int) -> _Part:
         """Returns a privatizer for batch ``i`` that nobody is in, with the noise of its kind."""
@@ -226,7 +226,7 @@ class StagedPrivatizer:
         """Takes the noise of ``encoders`` (see `encoders`) instead of what was calibrated."""
         for model, encoder in zip(self._models.values(), encoders, strict=True):
             if isinstance(model, ShufflePrivatizer):
-                model.put_encoders({users: encoder for users in model._encoders})
+                model.put_encoders(dict.fromkeys(model._encoders, encoder))
         self._part = self._fresh(min(self.batch, len(self.batches) - 1))
 
     @property
@@ -241,7 +241,7 @@ class Tally:
 
     def __init__(self, privatizer: StagedPrivatizer) -> None:
         self._encoder = cast("RawEncoder | SimulatedBinomialEncoder", privatizer.encoder)
-        self._total = np.zeros(self._encoder.layout.size, dtype=np.float64 if self._raw else np.int64)
+        self._total: NDArray[Any] = np.zeros(self._encoder.layout.size, dtype=np.float64 if self._raw else np.int64)
         self.users = 0
 
     @property

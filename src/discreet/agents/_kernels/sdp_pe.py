@@ -134,9 +134,9 @@ def follow(P, initial, h, x, a, lost, cost, policy, gain, price):
 def mix(scores, slack, corners, other, weights):
     """Fills ``weights`` (3,) with the mixture of three policies that scores most and meets all constraints.
 
-    ``scores`` (3,) and the first rows of ``slack`` (…, J) are theirs; the last one meets all constraints. The triangle of mixtures is cut
-    by one constraint after the other; what is left has the best mixture in one of its corners. ``corners`` and
-    ``other`` (3 + J, 3) are working space. Returns the score.
+    ``scores`` (3,) and the first rows of ``slack`` (…, J) are theirs; the last one meets all constraints. The triangle
+    of mixtures is cut by one constraint after the other; what is left has the best mixture in one of its corners.
+    ``corners`` and ``other`` (3 + J, 3) are working space. Returns the score.
     """
     J = slack.shape[1]
     n = 3
