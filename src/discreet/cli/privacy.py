@@ -39,6 +39,7 @@ def budget(
     """
     from discreet import envs
     from discreet.experiments.budget import BudgetReport
+    from discreet.experiments.staged_budget import StagedBudget
     from discreet.mdp import Spec
 
     sizes = (states, actions, horizon)
@@ -50,7 +51,8 @@ def budget(
         if sizes != (None, None, None):
             raise InvalidInput(f"give either an environment ({env}) or --states, --actions and --horizon")
         spec, title = envs.read(env).spec, env
-    report = BudgetReport.make(title, spec, parse.trust(options, "central"), **options)
+    kind: type[BudgetReport] | type[StagedBudget] = StagedBudget if options["agent"] == "sdp-pe" else BudgetReport
+    report = kind.make(title, spec, parse.trust(options, "central"), **options)
     click.echo(json.dumps(report.to_dict()) if as_json else report.to_text())
 
 

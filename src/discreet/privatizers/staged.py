@@ -142,6 +142,11 @@ class StagedPrivatizer:
         model = self._models[self._key(batch)]
         return 0.0 if isinstance(model, NonPrivatePrivatizer) else model.fresh_std
 
+    def messages_per_user(self, batch: int) -> int:
+        """Returns how many one-bit messages a user of a batch sends, under `Shuffle`; 0 elsewhere."""
+        model = self._models[self._key(batch)]
+        return model.messages_per_user if isinstance(model, ShufflePrivatizer) else 0
+
     @property
     def fresh_std(self) -> float:
         """Standard deviation of the noise in a count of the current batch."""
