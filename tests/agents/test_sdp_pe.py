@@ -222,13 +222,17 @@ def test_a_planted_bug_is_caught_by_the_constraints(rng):
 def test_both_modes_keep_the_optimum_and_end_with_the_same_value(trust):
     """Must show, on tiny MDPs; with enough users that something is eliminated."""
     for seed in range(3):
-        mdp = random_mdp(np.random.default_rng(seed), 2, 2, 2)
+        rng, apart, listed = np.random.default_rng(seed), 0.0, Enumerated(TINY.spec).policies
+        while apart < 0.05:  # a best policy that can be told from the next one
+            mdp = random_mdp(rng, 2, 2, 2)
+            best, second = np.unique(np.round([mdp.evaluate(policy) for policy in listed], 9))[[-1, -2]]
+            apart = best - second
         found = {}
         for policies in ("enumerate", "implicit"):
             agent = make(mdp.spec, trust, episodes=40_000, policies=policies, seed=seed)
             dc.simulate(agent, mdp, seed=seed)
             found[policies] = agent
-            assert mdp.evaluate(agent.policy) == pytest.approx(mdp.optimal_value, abs=0.02)
+            assert mdp.evaluate(agent.policy) == pytest.approx(mdp.optimal_value, abs=1e-9)
         listed, implicit = found["enumerate"].active, found["implicit"].active
         assert listed.size < 16
         values = [mdp.evaluate(policy) for policy in listed.policies]
@@ -360,16 +364,23 @@ def test_a_saved_agent_goes_on_bit_for_bit(trust, tmp_path):
     assert parts.guarantee == whole.guarantee
 
 
-def test_an_interrupted_batch_is_as_if_it_had_not_begun():
+def test_an_interrupted_batch_is_as_if_it_had_not_begun(monkeypatch):
     agent, other = make(trust="shuffle"), make(trust="shuffle")
     expected = dc.simulate(other, TINY, seed=1).gaps
+    real, calls = TINY.sample_many, []
 
-    def stop(done, regret):
-        raise KeyboardInterrupt
+    def interrupted(*arguments):
+        calls.append(arguments)
+        if len(calls) == 50:
+            raise KeyboardInterrupt
+        return real(*arguments)
 
-    with pytest.raises(KeyboardInterrupt):
-        dc.simulate(agent, TINY, seed=1, progress=stop)
+    with monkeypatch.context() as patch:
+        patch.setattr(TINY, "sample_many", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            dc.simulate(agent, TINY, seed=1)
     done = agent.count
+    assert 0 < done < len(expected)
     np.testing.assert_array_equal(dc.simulate(agent, TINY, seed=1).gaps, expected[done:])
 
 
@@ -406,7 +417,7 @@ def test_users_shuffler_and_server_are_three_parties(block):
 
 def test_messages_and_simulated_totals_have_one_law():
     """Every bit drawn and mixed against the fast path: means and variances of what a crude batch shows."""
-    spec, users = TINY.spec, 40
+    spec, users = TINY.spec, 12
     layout = Layout(spec, False, rewards=False, layer=1)
     rng, found = np.random.default_rng(0), []
     for messages in (True, False):
@@ -414,15 +425,15 @@ def test_messages_and_simulated_totals_have_one_law():
             spec, TRUST["shuffle"], batches=[users], layouts=[layout], rng=rng, messages=messages
         )
         batches = []
-        for _ in range(400):
+        for _ in range(200):
             reports = [private.encoder.encode(TINY.sample(np.ones((2, 2), dtype=int), rng), rng) for _ in range(users)]
             batches.append(private.shuffler(reports, rng).ones)
         found.append(np.array(batches))
     apart = np.abs(found[0].mean(axis=0) - found[1].mean(axis=0))
-    assert apart.max() < 5 * private.std(0) * math.sqrt(2 / 400)
+    assert apart.max() < 5 * private.std(0) * math.sqrt(2 / 200)
     ratio = found[0].var(axis=0) / found[1].var(axis=0)
-    assert (ratio > 0.6).all()
-    assert (ratio < 1.6).all()
+    assert (ratio > 0.5).all()
+    assert (ratio < 2.0).all()
 
 
 # --- what is refused, before anybody is asked anything
