@@ -163,6 +163,7 @@ _SHUFFLE = Experiment(
                 "delta": 1e-6,
                 "stationary": True,
             },
+            {"env": "riverswim:states=3,horizon=4", "agent": "sdp-pe", "policies": "enumerate", "trust": "none"},
             {
                 "env": "riverswim:states=3,horizon=4",
                 "agent": "sdp-pe",
