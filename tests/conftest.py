@@ -11,7 +11,9 @@ import pytest
 import discreet as dc
 
 ROOT = Path(__file__).parent.parent
-#: Agents that take a private trust model.
+#: Agents that update when they are told to; sdp-pe has stages, and tests of its own.
+UPDATED = tuple(name for name in dc.agents.NAMES if name != "sdp-pe")
+#: Those of them that take a private trust model.
 PRIVATE = ("pucb", "dp-ucbvi", "private-ucb-vi", "private-ucb-po")
 #: Every sum of every trust model at ε = 1.
 TRUST = {

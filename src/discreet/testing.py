@@ -19,6 +19,7 @@ import numpy as np
 
 from discreet import envs
 from discreet.agents.base import Agent, TabularAgent
+from discreet.agents.sdp_pe import SDPPE
 from discreet.errors import CheckFailed
 from discreet.mdp import TabularMDP, Trajectory
 from discreet.mdp.policy import check_policy
@@ -182,22 +183,34 @@ def _check_encoder(agent: Agent, mdp: TabularMDP) -> None:
             raise CheckFailed(f"the encoder accepts {field} out of bounds")
 
 
+def _shown(agent: Agent) -> NDArray[Any]:
+    """Returns what the users of the current batch play: one policy, or one for each where that is a public schedule."""
+    if not isinstance(agent, SDPPE):
+        return np.array(agent.policy)
+    schedule = agent.assignments or [(agent.policy, 1)]
+    return np.repeat([policy for policy, _ in schedule], [users for _, users in schedule], axis=0)
+
+
 def _check_batches(agent: Agent, mdp: TabularMDP) -> None:
-    """Policies are valid, cannot be changed from outside, and change between batches only."""
+    """Policies are valid, cannot be changed from outside, and change between batches or by a public schedule only."""
     rng = np.random.default_rng(0)
     for _ in range(2):
         size = agent.batch_size
         if agent.count + size > agent.episodes:
             return
-        before = check_policy(agent.policy, mdp.spec)
+        before = _shown(agent)
+        schedule = before if isinstance(agent, SDPPE) else np.broadcast_to(before, (size, *before.shape))
+        _require(len(schedule) == size, "the schedule of a batch is not for all of its users")
         reports = []
-        for _ in range(size):
-            reports.append(_report(agent, mdp, rng))
+        for expected in schedule:
+            shown = check_policy(agent.policy, mdp.spec)
+            _require(np.array_equal(shown, expected), "the policy changes within a batch")
             shown = agent.policy
-            _require(np.array_equal(shown, before), "the policy changes within a batch")
             if shown.flags.writeable:
                 shown[...] = 0
-        _require(np.array_equal(agent.policy, before), "writing into agent.policy changes the agent")
+            _require(np.array_equal(agent.policy, expected), "writing into agent.policy changes the agent")
+            reports.append(_report(agent, mdp, rng))
+        _require(np.array_equal(_shown(agent), before), "the policy changes within a batch")
         batch = agent.shuffler(reports, rng)
         _require(isinstance(batch, Batch), "the shuffler must return a Batch")
         count = agent.count
@@ -241,6 +254,8 @@ class _Batch(NamedTuple):
 class Record:
     """Everything that an agent released, and what it played.
 
+    A policy is one array, or as many as the batch has users where they follow a public schedule.
+
     Attributes:
         first: The policy at first.
         batches: In order.
@@ -263,7 +278,7 @@ class Record:
 def record(agent: TabularAgent) -> Record:
     """Starts to record everything that a new ``agent`` releases, on both paths; the record grows as people play."""
     _require(agent.count == 0, "recording starts before the first user")
-    found = Record(agent.policy)
+    found = Record(_shown(agent))
     released: list[PrivateCounts] = []
     if agent.compiled:  # its own `observe`: a batch is a release, on both paths
 
@@ -276,10 +291,10 @@ def record(agent: TabularAgent) -> Record:
     real = agent.observe
 
     def observe(batch: Batch) -> None:
-        before = agent.policy
+        before = _shown(agent)
         released.clear()
         real(batch)
-        found.batches.append(_Batch(batch.users, before, agent.policy, list(released)))
+        found.batches.append(_Batch(batch.users, before, _shown(agent), list(released)))
 
     agent.on_release = lambda counts, _policy, _count: released.append(counts)
     agent.observe = observe  # type: ignore[method-assign]
@@ -339,16 +354,16 @@ def replay(played: Record, agent: TabularAgent) -> None:
     agent.privatizer = playback
     for role in (Role.ENCODER, Role.SHUFFLER, Role.NOISE):  # whatever is drawn from them is other people's
         agent.streams[role] = np.random.default_rng()
-    _require(np.array_equal(agent.policy, played.first), "the first policy depends on more than public parameters")
+    _require(np.array_equal(_shown(agent), played.first), "the first policy depends on more than public parameters")
     reads = 0
     for i, batch in enumerate(played.batches, start=1):
         reads += len(batch.releases)
-        same = np.array_equal(agent.policy, batch.before)
+        same = np.array_equal(_shown(agent), batch.before)
         _require(same, f"the policy of batch {i} is not a function of what was released")
         try:
             size = agent.batch_size
             agent.observe(_Nobody(batch.users))
-            policy = agent.policy
+            policy = _shown(agent)
         except Exception as error:
             raise CheckFailed(
                 f"batch {i} cannot be replayed from what was released: {type(error).__name__}: {error}"

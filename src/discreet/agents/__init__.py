@@ -25,6 +25,7 @@ _AGENTS = {
     "private-ucb-vi": ("discreet.agents.private_ucb_vi", "PrivateUCBVI"),
     "private-ucb-po": ("discreet.agents.private_ucb_po", "PrivateUCBPO"),
     "rlsvi": ("discreet.agents.rlsvi", "RLSVI"),
+    "sdp-pe": ("discreet.agents.sdp_pe", "SDPPE"),
 }
 
 #: Every name that `make` knows.
@@ -57,7 +58,11 @@ def make(name: str, spec: Spec, *, episodes: int, seed: Seed = None, **options: 
             - ``update_every``: users between two updates of the policy, or ``"geometric"`` (default 1; under `Shuffle`
               a hundredth of the episodes, at most 500);
             - ``failure``: the papers' failure probability β (default 0.05), not a privacy parameter;
-            - ``bonus_scale``: multiplies every bonus (default 1).
+            - ``bonus_scale``: multiplies every bonus (default 1);
+
+            and ``sdp-pe``, whose stages say when it updates (it takes no ``update_every``), also
+
+            - ``policies``: ``"implicit"`` (default) or ``"enumerate"``, how active policies are kept.
 
             ``"rlsvi"`` has no bonuses, and takes ``accounting``, ``noise_scale`` and ``delta`` instead: see
             `discreet.agents.rlsvi.RLSVI`.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 
 from discreet import privatizers
-from discreet.agents.schedule import Schedule
+from discreet.agents.schedule import Schedule, Stages
 from discreet.errors import (
     CapacityExceeded,
     InvalidInput,
@@ -25,7 +25,7 @@ from discreet.privatizers.encoders import RawEncoder
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -114,6 +114,33 @@ class TabularAgent:
         bonus_scale: float = 1.0,
         seed: Seed = None,
     ) -> None:
+        self._set(spec, episodes, privacy, preset, stationary, failure, bonus_scale, seed)
+        self.schedule: Schedule | Stages = Schedule(
+            default_update(self.privacy, self.episodes) if update_every is None else update_every
+        )
+        self.batches = np.diff(self.schedule.ends(0, self.episodes), prepend=0).tolist()
+        self.privatizer: Privatizer[Any, Any] = self._build()
+        self.mechanism = (self.privatizer.name, self.privatizer.noise)
+        self._constants: dict[float, tuple[float, NDArray[np.float64]]] = {}
+        H, S, A = spec.horizon, spec.states, spec.actions
+        self.Q = np.full((H, S, A), float(H))
+        self.V = np.zeros((H + 1, S))
+        self._policy: NDArray[Any] = np.full((H, S, A), 1 / A) if self.mixed else np.zeros((H, S), dtype=np.int64)
+        if not self.mixed:
+            self.plan(self.privatizer.counts())
+
+    def _set(
+        self,
+        spec: Spec,
+        episodes: int,
+        privacy: TrustModel | None,
+        preset: str,
+        stationary: bool,
+        failure: float,
+        bonus_scale: float,
+        seed: Seed,
+    ) -> None:
+        """Checks and keeps what all agents are given."""
         from discreet.agents import PRESETS
 
         if preset not in PRESETS:
@@ -125,22 +152,11 @@ class TabularAgent:
         self.stationary = check_flag("stationary", stationary)
         self.failure = check_fraction("failure", failure)
         self.bonus_scale = check_number("bonus_scale", bonus_scale)
-        self.schedule = Schedule(default_update(self.privacy, self.episodes) if update_every is None else update_every)
-        self.batches = np.diff(self.schedule.ends(0, self.episodes), prepend=0).tolist()
         self.seed = seed_sequence(seed)
         roles = (Role.AGENT, Role.ENCODER, Role.SHUFFLER, Role.NOISE)
         self.streams = {role: stream(self.seed, role) for role in roles}
-        self.privatizer: Privatizer[Any, Any] = self._build()
-        self.mechanism = (self.privatizer.name, self.privatizer.noise)
         self.on_release: Callable[[Any, NDArray[Any], int], None] | None = None
         self._untold: list[tuple[Any, NDArray[Any], int]] = []
-        self._constants: dict[float, tuple[float, NDArray[np.float64]]] = {}
-        H, S, A = spec.horizon, spec.states, spec.actions
-        self.Q = np.full((H, S, A), float(H))
-        self.V = np.zeros((H + 1, S))
-        self._policy: NDArray[Any] = np.full((H, S, A), 1 / A) if self.mixed else np.zeros((H, S), dtype=np.int64)
-        if not self.mixed:
-            self.plan(self.privatizer.counts())
 
     def _build(self) -> Privatizer[Any, Any]:
         """Returns the privatizer of the trust model."""
@@ -179,7 +195,7 @@ class TabularAgent:
             kind = type(privacy).__name__
             raise InvalidInput(
                 f"{self.name} offers no privacy: privacy must be NonPrivate(), got {kind}; private agents are "
-                "dp-ucbvi, pucb, private-ucb-vi, private-ucb-po, rlsvi and auto"
+                "dp-ucbvi, pucb, private-ucb-vi, private-ucb-po, rlsvi, sdp-pe and auto"
             )
         return privacy
 
@@ -328,11 +344,11 @@ class TabularAgent:
 
         saved.save(self, path)
 
-    def snapshot(self) -> tuple[dict[str, Any], tuple[NDArray[Any], ...]]:
+    def snapshot(self) -> tuple[dict[str, Any], Any]:
         """Returns copies of all that `play` changes: personal data and noise."""
         return self.privatizer.state(), tuple(array.copy() for array in self._planned)
 
-    def restore(self, snapshot: tuple[dict[str, Any], Sequence[NDArray[Any]]]) -> None:
+    def restore(self, snapshot: tuple[dict[str, Any], Any]) -> None:
         """Goes back to a `snapshot`, which is used up."""
         self._untold = []
         self.privatizer.restore(snapshot[0])

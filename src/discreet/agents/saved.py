@@ -45,7 +45,7 @@ from discreet.privacy import (
     SimulatedReport,
 )
 from discreet.privacy.sensitivity import UserBound
-from discreet.privatizers import CentralPrivatizer, NonPrivatePrivatizer, ShufflePrivatizer
+from discreet.privatizers import CentralPrivatizer, NonPrivatePrivatizer, ShufflePrivatizer, StagedPrivatizer
 from discreet.privatizers.encoders import (
     KINDS,
     BinomialEncoder,
@@ -55,7 +55,6 @@ from discreet.privatizers.encoders import (
     SimulatedBinomialEncoder,
     from_json,
 )
-from discreet.privatizers.shuffle import BitShuffler, SimulatedShuffler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -146,7 +145,7 @@ def _contents(agent: TabularAgent) -> dict[str, Any]:
     private, seed = agent.privatizer, agent.seed
     sums, planned = agent.snapshot()
     streams = {role.name: generator.bit_generator.state for role, generator in agent.streams.items()}
-    if isinstance(private, CentralPrivatizer):
+    if _sums_own(agent):
         del streams[Role.NOISE.name]  # the sum's own, and in its state
     return {
         "discreet": __version__,
@@ -163,7 +162,7 @@ def _contents(agent: TabularAgent) -> dict[str, Any]:
         },
         "streams": streams,
         "encoders": {str(users): _public(encoder) for users, encoder in _encoders(private).items()},
-        "error": private.error,
+        "error": private.errors if isinstance(private, StagedPrivatizer) else private.error,
         "sums": sums,
         "planned": planned,
         "transit": _stacked(private.shuffler.reports),
@@ -176,7 +175,8 @@ def unpack(body: bytes) -> TabularAgent:
     with np.load(io.BytesIO(body), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     found = _whole(json.loads(arrays.pop("document").tobytes()), arrays)
-    generator = found["sums"].get("rng", {}).get("bit_generator", "PCG64")
+    sums = found["sums"].get("part", found["sums"])
+    generator = sums.get("rng", {}).get("bit_generator", "PCG64")
     if generator not in _GENERATORS:
         raise InvalidInput(f"unknown generator {generator!r}")
     seed = {**found["seed"], "spawn_key": tuple(found["seed"]["spawn_key"])}
@@ -188,21 +188,32 @@ def unpack(body: bytes) -> TabularAgent:
         **found["options"],
     )
     private: Any = agent.privatizer
-    encoders = {int(users): from_json(text, _KINDS) for users, text in found["encoders"].items()}
-    if isinstance(private, ShufflePrivatizer):
-        _put_encoders(private, encoders)
+    encoders: dict[int, Any] = {int(users): from_json(text, _KINDS) for users, text in found["encoders"].items()}
+    if isinstance(private, StagedPrivatizer):
+        private.recalibrate([encoders[i] for i in range(len(encoders))])
+        private.errors = found["error"]
+    elif isinstance(private, ShufflePrivatizer):
+        private.put_encoders(encoders)
     else:
         private.encoder = encoders[0]
-    if not isinstance(private, NonPrivatePrivatizer):
+    if not isinstance(private, NonPrivatePrivatizer | StagedPrivatizer):
         private.error = found["error"]  # the same bound on every platform, and so the same policies
     agent.restore((found["sums"], found["planned"]))
     for name, state in found["streams"].items():
         agent.streams[Role[name]].bit_generator.state = state
-    if isinstance(private, CentralPrivatizer):
-        agent.streams[Role.NOISE] = private.sum._rng  # one generator, as in a new agent: no noise is drawn twice
+    if _sums_own(agent):  # one generator, as in a new agent: no noise is drawn twice
+        agent.streams[Role.NOISE] = private.rng if isinstance(private, StagedPrivatizer) else private.sum._rng
     private.shuffler.reports[:] = _unstacked(found["transit"])
     private.shuffler.uncollected = found["uncollected"]
     return agent
+
+
+def _sums_own(agent: TabularAgent) -> bool:
+    """Whether the agent's noise comes from a generator that its sum keeps."""
+    private = agent.privatizer
+    return isinstance(private, CentralPrivatizer) or (
+        isinstance(private, StagedPrivatizer) and isinstance(agent.privacy, Central)
+    )
 
 
 def _kind(part: object) -> str:
@@ -210,7 +221,9 @@ def _kind(part: object) -> str:
 
 
 def _encoders(private: Any) -> dict[int, Any]:
-    """Returns the encoders by size of batch; 0 if one serves all."""
+    """Returns the encoders by size of batch, or by number if batches ask different questions; 0 if one serves all."""
+    if isinstance(private, StagedPrivatizer):
+        return dict(enumerate(private.encoders))
     return private._encoders if isinstance(private, ShufflePrivatizer) else {0: private.encoder}
 
 
@@ -218,14 +231,6 @@ def _public(encoder: Any) -> str:
     if not isinstance(encoder, RawEncoder | NoisyEncoder | SampledEncoder | BinomialEncoder | SimulatedBinomialEncoder):
         raise InvalidInput(f"this agent cannot be saved: its encoder is a {type(encoder).__name__}")
     return encoder.to_json()
-
-
-def _put_encoders(private: ShufflePrivatizer, encoders: dict[int, Any]) -> None:
-    private._encoders = encoders
-    private._shufflers = {
-        users: BitShuffler() if type(encoder) is BinomialEncoder else SimulatedShuffler(encoder)
-        for users, encoder in encoders.items()
-    }
 
 
 def _stacked(reports: Sequence[Any]) -> dict[str, Any]:

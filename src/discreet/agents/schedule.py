@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from discreet.errors import InvalidInput, UnknownName, check_integer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Schedule"]
+__all__ = ["Phase", "Schedule", "Stages"]
 
 
 @dataclass(frozen=True)
@@ -48,3 +49,81 @@ class Schedule:
             ends.append(end)
             end += self.batch_size(count + end)
         return np.array(ends, dtype=np.int64)
+
+
+class Phase(NamedTuple):
+    """One batch of `Stages`.
+
+    Attributes:
+        stage: Which stage, from 0.
+        layer: The step, from 0, that crude exploration explores; None is fine exploration.
+        users: How many users, the same number for each policy.
+        start: How many users come before it.
+    """
+
+    stage: int
+    layer: int | None
+    users: int
+    start: int
+
+
+class Stages:
+    """The batches of SDP-PE: H crude ones, a layer each, and a fine one in every stage, whose length doubles.
+
+    Stage b has L_b = 2^b users for crude and as many for fine exploration, from the smallest b with L_b ≥ HSA on; the
+    last one has half of what is left (Algorithm 1, lines 2 to 4), if that is at least HSA. Every policy is played by
+    ⌊L_b/(HSA)⌋ users; who is left over comes last.
+
+    Attributes:
+        lengths: L_b of every stage.
+        each: Users a policy in every stage.
+        phases: The batches.
+        update_every: None: the stages say when the policy changes.
+
+    Raises:
+        InvalidInput: If there are not enough episodes for one stage.
+    """
+
+    update_every = None
+
+    def __init__(self, episodes: int, horizon: int, states: int, actions: int) -> None:
+        self.episodes, HSA = episodes, horizon * states * actions
+        self.lengths: list[int] = []
+        L, used = 1 << (HSA - 1).bit_length(), 0
+        while used < episodes:
+            if used + 2 * L >= episodes:  # line 2
+                L = (episodes - used) // 2  # line 3
+                if L >= HSA:
+                    self.lengths.append(L)
+                break
+            self.lengths.append(L)
+            used += 2 * L
+            L *= 2
+        if not self.lengths:
+            raise InvalidInput(
+                f"the first stage of sdp-pe needs 2·H·S·A = {2 * HSA} episodes at least, got episodes={episodes}"
+            )
+        self.each = [L // HSA for L in self.lengths]
+        self.phases: list[Phase] = []
+        start = 0
+        for stage, each in enumerate(self.each):
+            for layer in (*range(horizon), None):
+                users = each * (HSA if layer is None else states * actions)
+                self.phases.append(Phase(stage, layer, users, start))
+                start += users
+        self.total = start
+        self._starts = [phase.start for phase in self.phases]
+
+    def index(self, count: int) -> int:
+        """Returns the number of the batch that begins after ``count`` users; after the last one, their number."""
+        return len(self.phases) if count >= self.total else bisect_right(self._starts, count) - 1
+
+    def batch_size(self, count: int) -> int:
+        """Returns the size of the batch that begins after ``count`` users; at last one that cannot be completed."""
+        i = self.index(count)
+        return self.phases[i].users if i < len(self.phases) else self.episodes - count + 1
+
+    def ends(self, count: int, users: int) -> NDArray[np.int64]:
+        """Returns after how many of the next ``users`` users each whole batch ends; a batch begins after ``count``."""
+        ends = np.array([phase.start + phase.users for phase in self.phases], dtype=np.int64) - count
+        return ends[(ends > 0) & (ends <= users)]

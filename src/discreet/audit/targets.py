@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["TARGETS", "Target", "named"]
 
-_AGENTS = tuple(name for name in agents.NAMES if agents.is_private(name) and name not in ("auto", "rlsvi"))
+# Those that release after every user: a batch of sdp-pe is what the targets central and shuffle are.
+_APART = ("auto", "rlsvi", "sdp-pe")
+_AGENTS = tuple(name for name in agents.NAMES if agents.is_private(name) and name not in _APART)
 #: What `discreet audit` knows: a number, a stream of counts, the privatizers of the trust models, a printed protocol,
 #: and agents under central privacy.
 TARGETS: tuple[str, ...] = (

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from discreet.agents.base import TabularAgent
+from discreet.agents.sdp_pe import SDPPE
 from discreet.errors import CapacityExceeded, InvalidInput, check_integer
 from discreet.experiments.progress import Progress, Watch
 from discreet.mdp import TabularMDP
 from discreet.noise import Role, seed_sequence, stream
+from discreet.privatizers import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -168,7 +170,11 @@ class _Simulation:
                     agent.shuffler.uncollected += 1
                     bar.update(self.done)
                 continue
-            if block and isinstance(agent, TabularAgent) and agent.compiled and not waiting:
+            if block and isinstance(agent, SDPPE) and agent.tallied and not waiting:
+                if agent.batch_size <= left:
+                    self._play_batch(agent, bar)
+                    continue
+            elif block and isinstance(agent, TabularAgent) and agent.compiled and not waiting:
                 ends = agent.schedule.ends(agent.count, left)
                 if len(ends):
                     self._play_blocks(agent, ends, bar)
@@ -205,6 +211,26 @@ class _Simulation:
         except BaseException:
             agent.restore(saved)
             raise
+
+    def _play_batch(self, agent: SDPPE, bar: Progress | Watch) -> None:
+        """Plays a whole batch of an agent whose users follow a schedule: their reports are added up as they come.
+
+        Whatever interrupts it, the agent is left at the beginning of the batch.
+        """
+        tally, begun, first = Tally(agent.privatizer), self._encoder.bit_generator.state, self.done
+        try:
+            for policy, users in agent.assignments:
+                gap = max(self._optimum - self.mdp.evaluate_many(policy[None])[0], 0.0)
+                for start in range(0, users, _BLOCK_PEOPLE):
+                    n = min(_BLOCK_PEOPLE, users - start)
+                    tally.add(*self.mdp.sample_many(policy, self.people, n), self._encoder)
+                    self.gaps[self.done : self.done + n] = gap
+                    self.done += n
+                    bar.update(self.done)
+        except BaseException:
+            self._encoder.bit_generator.state, self.done = begun, first
+            raise
+        agent.observe(tally.batch(self._shuffler))
 
     def _play_one(self) -> None:
         """The protocol of an agent, for one person."""

@@ -69,6 +69,7 @@ KEYS: dict[str, Kind] = {
     "preset": _TEXT,
     "stationary": _FLAG,
     "update_every": Kind((int, str), "a whole number or a text"),
+    "policies": _TEXT,
     "failure": _NUMBER,
     "bonus_scale": _NUMBER,
     "accounting": _TEXT,
@@ -76,7 +77,7 @@ KEYS: dict[str, Kind] = {
     "episodes": _WHOLE,
 }
 _TRUST = ("epsilon", "delta", "sum", "calibration", "release", "noise", "randomiser", "honest_fraction")
-_OPTIONS = ("preset", "stationary", "update_every", "failure", "bonus_scale", "accounting", "noise_scale")
+_OPTIONS = ("preset", "stationary", "update_every", "policies", "failure", "bonus_scale", "accounting", "noise_scale")
 #: The keys of the whole sweep.
 _WHOLE_SWEEP = ("name", "runs", "seed", "alpha", "keep", "setting")
 

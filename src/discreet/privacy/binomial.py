@@ -113,6 +113,7 @@ def _counter(event: BinomialEvent, spare: float, *, up: bool) -> _Losses:
     return _Losses((values if up else -values)[some], masses[some], lost)
 
 
+@lru_cache(maxsize=1024)
 def epsilon(event: BinomialEvent, delta: float) -> float:
     """Returns a proven ε of ``event`` at ``delta``; infinite if there is none.
 

@@ -20,6 +20,7 @@ __all__ = [
     "NoisyReport",
     "RawBatch",
     "RawReport",
+    "RawTotals",
     "Report",
     "SampledBatch",
     "SampledReport",
@@ -73,6 +74,19 @@ class RawBatch(Batch):
     def users(self) -> int:  # type: ignore[override]
         """How many users the batch holds."""
         return len(self.indices)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RawTotals(Batch):
+    """In simulation only: what the raw contributions of a batch add up to, for a trusted server.
+
+    Attributes:
+        total: (size,).
+        users: How many users it is the total of.
+    """
+
+    total: NDArray[np.float64]
+    users: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -12,6 +12,7 @@ from discreet.privatizers.local import LOCAL, NoisyLocal, SampledLocal, make_loc
 from discreet.privatizers.nonprivate import NonPrivatePrivatizer
 from discreet.privatizers.projection import project
 from discreet.privatizers.shuffle import ShufflePrivatizer
+from discreet.privatizers.staged import StagedPrivatizer, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,8 @@ __all__ = [
     "SampledLocal",
     "ShufflePrivatizer",
     "Shuffler",
+    "StagedPrivatizer",
+    "Tally",
     "make",
     "project",
 ]

@@ -66,6 +66,7 @@ class CentralPrivatizer(RawServer):
         stationary: Whether counts are pooled over the steps.
         failure: Probability with which `counts().error` may fail.
         rng: Where the noise comes from.
+        layout: Of the counts, if it is not the usual one.
 
     Guarantee:
         ``guarantee``: joint DP for one user's whole trajectory, replace-one, computed from the sum's event. The reads
@@ -86,13 +87,15 @@ class CentralPrivatizer(RawServer):
         stationary: bool,
         failure: float = 0.05,
         rng: np.random.Generator,
+        layout: Layout | None = None,
     ) -> None:
         check_integer("horizon", horizon)
         self.privacy = privacy
         self.failure = check_fraction("failure", failure)
-        self.layout = Layout(spec, stationary, visits=privacy.release != "mr")
-        sensitivity = tabular(spec.horizon, self.layout.families, stationary=stationary)
-        bound = tabular_user(spec.horizon, self.layout.families, stationary=stationary)
+        self.layout = layout or Layout(spec, stationary, visits=privacy.release != "mr")
+        released = (self.layout.counted, self.layout.families)
+        sensitivity = tabular(*released, stationary=self.layout.stationary)
+        bound = tabular_user(*released, stationary=self.layout.stationary)
         name, budget = choose_sum(privacy, horizon, sensitivity)
         if privacy.calibration == "paper":
             self.sum = self._printed(name, capacity, horizon, sensitivity, rng, bound)

@@ -52,21 +52,38 @@ class _LayoutEncoder:
         spec = self.layout.spec
         sizes = {"states": spec.states, "actions": spec.actions, "horizon": spec.horizon}
         layout = {**sizes, "initial": spec.initial.tolist(), "stationary": self.layout.stationary}
-        return json.dumps(
-            {"kind": self.kind, "layout": {**layout, "visits": self.layout.visits}, "parameters": self._parameters()}
-        )
+        layout |= {"visits": self.layout.visits, "rewards": self.layout.rewards, "layer": self.layout.layer}
+        return json.dumps({"kind": self.kind, "layout": layout, "parameters": self._parameters()})
 
     def _contribution(self, trajectory: Trajectory) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """1 for each n_h(s,a) and m_h(s,a,s') visited and the reward for r_h(s,a), H coordinates a family."""
+        """1 for each n_h(s,a) and m_h(s,a,s') visited and the reward for r_h(s,a), of every step that is counted."""
+        trajectory.check(self.layout.spec)
+        indices, values = self.contributions(
+            trajectory.states[None], trajectory.actions[None], np.asarray(trajectory.rewards, dtype=np.float64)[None]
+        )
+        return indices[0], values[0]
+
+    def contributions(
+        self, states: NDArray[np.int64], actions: NDArray[np.int64], rewards: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Returns the coordinates and values of many users, a row each: n, then m, then r, as far as they are there.
+
+        Args:
+            states: (users, H+1); of a simulator, or of one user at that user's side.
+            actions: (users, H).
+            rewards: (users, H).
+        """
         layout, spec = self.layout, self.layout.spec
-        trajectory.check(spec)
-        h = np.zeros(spec.horizon, dtype=np.int64) if layout.stationary else np.arange(spec.horizon)
-        cell = (h * spec.states + trajectory.states[:-1]) * spec.actions + trajectory.actions
+        steps = slice(None) if layout.layer is None else slice(layout.layer, layout.layer + 1)
+        h = np.zeros(1, dtype=np.int64) if layout.steps == 1 else np.arange(spec.horizon)
+        cell = (h * spec.states + states[:, :-1][:, steps]) * spec.actions + actions[:, steps]
         m, r = layout.starts
-        indices = [cell, m + cell * spec.states + trajectory.states[1:], r + cell]
-        values = [np.ones(spec.horizon), np.ones(spec.horizon), trajectory.rewards]
-        first = 0 if layout.visits else 1
-        return np.concatenate(indices[first:]), np.concatenate(values[first:])
+        ones = np.ones(cell.shape)
+        parts = [(cell, ones)] if layout.visits else []
+        parts.append((m + cell * spec.states + states[:, 1:][:, steps], ones))
+        if layout.rewards:
+            parts.append((r + cell, rewards[:, steps]))
+        return np.concatenate([i for i, _ in parts], axis=1), np.concatenate([v for _, v in parts], axis=1)
 
 
 @dataclass(frozen=True)
@@ -200,7 +217,7 @@ class _Bits(_LayoutEncoder):
     @property
     def data_bits(self) -> int:
         """Data bits a counter."""
-        return self.layout.spec.horizon if self.layout.stationary else 1
+        return self.layout.shift
 
     @property
     def messages(self) -> int:
@@ -257,6 +274,14 @@ class SimulatedBinomialEncoder(_Bits):
         return self._touched(trajectory, rng)
 
 
+def _restricted(layout: dict[str, Any], spec: Spec) -> tuple[bool, int | None]:
+    """Returns whether rewards are counted, and the one step that is; encoders of older versions count everything."""
+    layer = layout.get("layer")
+    if layer is not None and check_integer("layer", layer, least=0) >= spec.horizon:
+        raise InvalidInput(f"layer must lie in [0, {spec.horizon}), got layer={layer!r}")
+    return check_flag("rewards", layout.get("rewards", True)), layer
+
+
 #: The kinds of encoders that users have; the simulated one is raw, and for simulation only.
 KINDS: tuple[str, ...] = ("raw", "noisy", "sampled", "binomial")
 
@@ -281,7 +306,7 @@ def from_json(
         for flag in ("stationary", "visits"):
             check_flag(flag, layout[flag])
         spec = Spec(layout["states"], layout["actions"], layout["horizon"], np.array(layout["initial"]))
-        where = Layout(spec, layout["stationary"], layout["visits"])
+        where = Layout(spec, layout["stationary"], layout["visits"], *_restricted(layout, spec))
         if kind == RawEncoder.kind:
             return RawEncoder(where)
         if kind == NoisyEncoder.kind:

@@ -27,9 +27,11 @@ class NonPrivatePrivatizer(RawServer):
     name, noise = "exact", "none"
     error = 0.0
 
-    def __init__(self, spec: Spec, *, capacity: int, stationary: bool, guarantee: Guarantee) -> None:
+    def __init__(
+        self, spec: Spec, *, capacity: int, stationary: bool, guarantee: Guarantee, layout: Layout | None = None
+    ) -> None:
         self.guarantee = guarantee
-        self.layout = Layout(spec, stationary)
+        self.layout = layout or Layout(spec, stationary)
         self.encoder = RawEncoder(self.layout)
         self.shuffler = Collector()
         self.sum = ExactSum(self.layout.size, capacity=capacity)

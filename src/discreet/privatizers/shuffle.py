@@ -7,8 +7,10 @@ report.
 
 from __future__ import annotations
 
+import copy
 import math
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -75,6 +77,38 @@ def paper_bits(epsilon: float, beta: float, horizon: int, users: int) -> tuple[i
     return (math.ceil(tau / users), 0.5) if users < tau else (1, tau / (2 * users))
 
 
+@lru_cache(maxsize=1024)
+def _largest(
+    bits: tuple[int, ...], means: tuple[float, ...], groups: tuple[tuple[int, int], ...], failure: float
+) -> float:
+    """Returns what no noise exceeds, with probability 1 − ``failure``.
+
+    Args:
+        bits: How many noise bits a counter has after each batch.
+        means: How many of them are 1 on average.
+        groups: Pairs (number, width): sums over ``width`` counters, ``number`` of them.
+        failure: The probability.
+    """
+    from scipy.optimize import brentq
+    from scipy.stats import binom
+
+    trials, expected = np.array(bits), np.array(means)
+    p = expected / trials
+
+    def excess(x: float) -> float:
+        total = 0.0
+        for number, width in groups:
+            n, mean = trials * width, expected * width
+            tails = binom.sf(np.ceil(mean + x) - 1, n, p) + binom.cdf(np.floor(mean - x), n, p)
+            total += number * float(np.sum(tails))
+        return math.log(max(total, 1e-300)) - math.log(failure)
+
+    high = math.sqrt(float(expected[-1]) * max(width for _, width in groups)) + 1
+    while excess(high) > 0:
+        high *= 2
+    return float(brentq(excess, 1.0, high, xtol=1e-6)) if excess(1.0) > 0 else 1.0
+
+
 class ShufflePrivatizer:
     """Counts the ones of every counter, batch by batch, and debiases.
 
@@ -85,6 +119,7 @@ class ShufflePrivatizer:
         stationary: Whether counters are pooled over the steps.
         failure: Probability with which `counts().error` may fail.
         messages: Whether every bit is drawn and mixed; else simulated totals with the same law are.
+        layout: Of the counters, if it is not the usual one.
 
     Guarantee:
         ``guarantee``: shuffle DP for one user's whole trajectory. Each user is in exactly one batch; of a batch the
@@ -101,24 +136,39 @@ class ShufflePrivatizer:
         stationary: bool,
         failure: float = 0.05,
         messages: bool = False,
+        layout: Layout | None = None,
     ) -> None:
         if len(batches) == 0 or min(batches) < 1:
             raise InvalidInput("batches must be one or more positive numbers of users")
         self.privacy = privacy
         self.batches = np.array(batches, dtype=np.int64)
         self.failure = check_fraction("failure", failure)
-        self.layout = Layout(spec, stationary, visits=privacy.release != "mr")
-        self._shift = spec.horizon if stationary else 1
-        self._pairs = self.layout.families * (1 if stationary else spec.horizon)
-        self._encoders = {int(users): self._encoder(int(users), messages) for users in np.unique(self.batches)}
-        self._shufflers: dict[int, BitShuffler | SimulatedShuffler] = {
-            users: BitShuffler() if isinstance(encoder, BinomialEncoder) else SimulatedShuffler(encoder)
-            for users, encoder in self._encoders.items()
-        }
+        self.layout = layout or Layout(spec, stationary, visits=privacy.release != "mr")
+        self._shift, self._pairs = self.layout.shift, self.layout.pairs
+        self.put_encoders({int(users): self._encoder(int(users), messages) for users in np.unique(self.batches)})
+        self._start()
+
+    def _start(self) -> None:
         self.count = 0
         self.batch = 0
         self._ones = np.zeros(self.layout.size)
         self._expected = 0.0
+
+    def put_encoders(self, encoders: dict[int, BinomialEncoder | SimulatedBinomialEncoder]) -> None:
+        """Takes these encoders, by size of batch, and shufflers that fit them."""
+        self._encoders = encoders
+        self._shufflers: dict[int, BitShuffler | SimulatedShuffler] = {
+            users: BitShuffler() if isinstance(encoder, BinomialEncoder) else SimulatedShuffler(encoder)
+            for users, encoder in encoders.items()
+        }
+
+    def anew(self, layout: Layout) -> ShufflePrivatizer:
+        """Returns one that nobody is in, with the same noise, for a layout that needs no other."""
+        found = copy.copy(self)
+        found.layout = layout
+        found.put_encoders({users: replace(encoder, layout=layout) for users, encoder in self._encoders.items()})
+        found._start()
+        return found
 
     def honest(self, users: int) -> int:
         """Returns how many users of a batch of ``users`` are taken to add their noise."""
@@ -209,29 +259,17 @@ class ShufflePrivatizer:
         Rewards are also rounded to bits: a martingale in the users with increments in an interval of length 1 (H if
         pooled), bounded by Azuma's maximal inequality with the other half.
         """
-        from scipy.optimize import brentq
-        from scipy.stats import binom
+        width = self._shift * math.sqrt(float(self.batches.sum()) / 2)
+        rounding = width * math.sqrt(math.log(4 * self.layout.cells / self.failure))
+        return self.noise_bound(self.failure / 2) + rounding
 
+    def noise_bound(self, failure: float) -> float:
+        """Returns how far any count ever is from the users' bits, with probability 1 − ``failure``."""
         bits = np.cumsum([users * self._encoders[users].noise_bits for users in self.batches.tolist()])
         means = np.cumsum([users * self._encoders[users].expected for users in self.batches.tolist()])
-        p = means / bits
-        S, cells = self.layout.spec.states, self.layout.cells
-        groups = [(self.layout.size, 1)] + ([] if self.layout.visits else [(cells, S)])
-
-        def excess(x: float) -> float:
-            total = 0.0
-            for number, width in groups:
-                trials, mean = bits * width, means * width
-                tails = binom.sf(np.ceil(mean + x) - 1, trials, p) + binom.cdf(np.floor(mean - x), trials, p)
-                total += number * float(np.sum(tails))
-            return math.log(max(total, 1e-300)) - math.log(self.failure / 2)
-
-        high = math.sqrt(float(bits[-1] * p[-1]) * S) + 1
-        while excess(high) > 0:
-            high *= 2
-        noise = float(brentq(excess, 1.0, high, xtol=1e-6)) if excess(1.0) > 0 else 1.0
-        width = self._shift * math.sqrt(float(self.batches.sum()) / 2)
-        return noise + width * math.sqrt(math.log(4 * cells / self.failure))
+        groups = ((self.layout.size, 1),)
+        derived = () if self.layout.visits else ((self.layout.cells, self.layout.spec.states),)
+        return _largest(tuple(bits.tolist()), tuple(means.tolist()), groups + derived, failure)
 
     def collect(self, batch: ShuffledBatch) -> None:
         """Adds a shuffled batch; nothing changes if an error is raised."""

@@ -1,0 +1,266 @@
+"""The active policies of SDP-PE: listed one by one, or described by the constraints that they meet.
+
+Notation: P (H, S, A, S) is the transition function of an absorbing MDP without its absorbing state x† (a row adds up to
+less than 1 where something leads there), r (H, S, A) its rewards, ξ the width of the confidence interval, d the
+probability of being in a state at a step. The *witness* is the best active policy in the last refined model.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from discreet.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from discreet.mdp import Spec
+
+__all__ = ["KINDS", "Enumerated", "Exploration", "Implicit", "PolicySet"]
+
+_Point = tuple["NDArray[np.int64]", float, float]
+
+#: Policies that can be listed at most.
+MOST = 100_000
+
+
+class Exploration(NamedTuple):
+    """How to visit every (x, a) at one step.
+
+    Attributes:
+        components: Policies, (S, A, n, H, S).
+        weights: Of an episode-level mixture of them, (S, A, n).
+        visits: How often the mixture is in (h, x, a), in the model, (S, A).
+        reach: How often any policy could be, active or not, (S, A).
+    """
+
+    components: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    visits: NDArray[np.float64]
+    reach: NDArray[np.float64]
+
+
+class PolicySet(Protocol):
+    """The active policies."""
+
+    witness: NDArray[np.int64]
+
+    def explore(self, P: NDArray[np.float64], h: int) -> Exploration:
+        """Returns the active policies that visit each (h, x, a) most in the model P."""
+
+    def eliminate(self, P: NDArray[np.float64], r: NDArray[np.float64], xi: float) -> float:
+        """Leaves only policies whose value is within 2ξ of the best active one's; returns the best value."""
+
+    def most(self, P: NDArray[np.float64], r: NDArray[np.float64]) -> float:
+        """Returns the largest value that an active policy is found to have in a model."""
+
+    @property
+    def size(self) -> int | None:
+        """Number of active policies; None if nobody counts them."""
+
+    def state(self) -> dict[str, Any]:
+        """Returns all that changes."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Goes back to a `state`."""
+
+
+class Enumerated:
+    """The paper's explicit set of deterministic policies.
+
+    Raises:
+        InvalidInput: If there are more than can be listed.
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        H, S, A = spec.horizon, spec.states, spec.actions
+        number = A ** (H * S)
+        if number > MOST:
+            shown = f"{number:,}" if number < 10**15 else f"{A}^{H * S}"
+            raise InvalidInput(
+                f"policies='enumerate' lists {MOST:,} deterministic policies at most; there are {shown} of them: "
+                "take policies='implicit'"
+            )
+        digits = A ** np.arange(H * S)[::-1]
+        self.policies = (np.arange(number)[:, None] // digits % A).reshape(number, H, S)
+        self.initial = spec.initial
+        self.active = np.ones(number, dtype=np.bool_)
+        self.witness = self.policies[0].copy()
+
+    @property
+    def size(self) -> int:
+        """Number of active policies."""
+        return int(self.active.sum())
+
+    def explore(self, P: NDArray[np.float64], h: int) -> Exploration:
+        """Algorithms 2 and 3: π_{h,x,a} = argmax over active π of V^π(1_{h,x,a}, P), the first one of several."""
+        from discreet.agents._kernels import sdp_pe as kernels
+
+        _, S, A, _ = P.shape
+        d = np.empty((len(self.policies), S))
+        kernels.occupancy(P, self.initial, self.policies, h, d)
+        visits = d[:, :, None] * (self.policies[:, h, :, None] == np.arange(A))
+        first = np.argmax(np.where(self.active[:, None, None], visits, -1.0), axis=0)
+        found = np.take_along_axis(visits, first[None], axis=0)[0]
+        return Exploration(self.policies[first][:, :, None], np.ones((S, A, 1)), found, visits.max(axis=0))
+
+    def eliminate(self, P: NDArray[np.float64], r: NDArray[np.float64], xi: float) -> float:
+        """Algorithm 1, lines 7 to 13."""
+        from discreet.agents._kernels import sdp_pe as kernels
+
+        values = np.empty(len(self.policies))
+        kernels.values(P, r, self.initial, self.policies, np.empty((2, P.shape[1])), values)
+        values[~self.active] = -np.inf
+        best = float(values.max())
+        self.witness = self.policies[int(values.argmax())].copy()
+        self.active &= ~(best - values > 2 * xi)  # line 9
+        return best
+
+    def most(self, P: NDArray[np.float64], r: NDArray[np.float64]) -> float:
+        """Returns the largest value of an active policy in a model."""
+        from discreet.agents._kernels import sdp_pe as kernels
+
+        values = np.empty(len(self.policies))
+        kernels.values(P, r, self.initial, self.policies, np.empty((2, P.shape[1])), values)
+        return float(values[self.active].max())
+
+    def state(self) -> dict[str, Any]:
+        """Returns all that changes."""
+        return {"active": self.active.copy(), "witness": self.witness.copy()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Goes back to a `state`."""
+        self.active, self.witness = state["active"].copy(), state["witness"].copy()
+
+
+class Implicit:
+    """All policies, mixed ones included, that are good enough in every refined model so far.
+
+    A stage adds a constraint: V^π in its refined model must be at least v − 2ξ, v being the witness's value there. The
+    cost g = V* − Q* of an action in a refined model adds up, over an episode there, to what a policy falls short of
+    the optimum. Exploration is a dynamic program in the crude model, with visits for rewards and a multiplier on the
+    cost; constraints are checked in their own models. This is the exact constrained optimum if the models coincide and
+    one constraint binds, and a heuristic otherwise.
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        H, S, A = spec.horizon, spec.states, spec.actions
+        self.initial = np.array(spec.initial)
+        self.witness = np.zeros((H, S), dtype=np.int64)
+        self.models = np.empty((0, H, S, A, S))
+        self.rewards = np.empty((0, H, S, A))
+        self.floors = np.empty(0)
+        self.cost = np.zeros((H, S, A))
+
+    @property
+    def size(self) -> None:
+        """Nobody counts them."""
+
+    def margins(self, policy: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Returns by how much a policy meets every constraint, in its own model, (J,)."""
+        from discreet.agents._kernels import sdp_pe as kernels
+
+        out = np.empty(len(self.floors))
+        space = np.empty((2, policy.shape[1]))
+        kernels.margins(self.models, self.rewards, self.floors, self.initial, policy, space, out)
+        return out
+
+    def explore(self, P: NDArray[np.float64], h: int) -> Exploration:
+        """Returns mixtures of neighbouring policies and the witness that visit each (h, x, a) most in P."""
+        from discreet.agents._kernels import sdp_pe as kernels
+
+        H, S, A, _ = P.shape
+        J = len(self.floors)
+        found = Exploration(
+            np.empty((S, A, 3, H, S), dtype=np.int64), np.empty((S, A, 3)), np.empty((S, A)), np.empty((S, A))
+        )
+        space = (
+            np.empty((H, S), dtype=np.int64),
+            *(np.empty((2, S)) for _ in range(3)),
+            np.empty((4, J)),
+            *(np.empty((3 + J, 3)) for _ in range(2)),
+        )
+        constraints = (self.models, self.rewards, self.floors)
+        kernels.explore(P, self.initial, h, self.cost, constraints, self.witness, space, *found)
+        return found
+
+    def eliminate(self, P: NDArray[np.float64], r: NDArray[np.float64], xi: float) -> float:
+        """Finds the new witness, and adds the constraint of this stage."""
+        (self.witness, v, _), _, _, (Q, V) = self._walk(P, r)
+        self.models = np.concatenate([self.models, P[None]])
+        self.rewards = np.concatenate([self.rewards, r[None]])
+        self.floors = np.append(self.floors, v - 2 * xi)
+        self.cost = self.cost + np.maximum(V[:-1, :, None] - Q, 0.0)
+        return v
+
+    def most(self, P: NDArray[np.float64], r: NDArray[np.float64]) -> float:
+        """Returns the largest value that an active policy is found to have in a model."""
+        from discreet.agents._kernels import sdp_pe as kernels
+
+        _, near, far, _ = self._walk(P, r)
+        candidates = [near, far, (self.witness, *self._measure(P, r, self.witness))]
+        J = len(self.floors)
+        slack = np.maximum(np.array([self.margins(policy) for policy, *_ in candidates]), [[-np.inf], [-np.inf], [0.0]])
+        corners = np.empty((3 + J, 3)), np.empty((3 + J, 3))
+        scores = tuple(u for _, u, _ in candidates)
+        return float(kernels.mix(scores, slack, *corners, np.empty(3)))
+
+    def _measure(
+        self, P: NDArray[np.float64], r: NDArray[np.float64], policy: NDArray[np.int64]
+    ) -> tuple[float, float]:
+        """Returns the value and the cost of a policy in a model."""
+        from discreet.agents._kernels import sdp_pe as kernels
+
+        space = np.empty((2, P.shape[1]))
+        found = [kernels.value(P, x, self.initial, policy, space) for x in (r, self.cost)]
+        return found[0], found[1]
+
+    def _walk(self, P: NDArray[np.float64], r: NDArray[np.float64]) -> tuple[_Point, _Point, _Point, Any]:
+        """The walk of `explore` with values for visits: from the witness to the optimum of a model.
+
+        Returns:
+            The best active policy on the way, the last one that is active and the last one that is not (the optimum
+            itself if that is active), each with its value and cost; and Q* and V* of the model.
+        """
+        from discreet.agents._kernels import sdp_pe as kernels
+
+        H, S, A, _ = P.shape
+
+        def optimum(reward: NDArray[np.float64]) -> tuple[_Point, Any]:
+            Q, V, policy = np.empty((H, S, A)), np.empty((H + 1, S)), np.empty((H, S), dtype=np.int64)
+            kernels.optimal(P, reward, self.witness, Q, V, policy)
+            return (policy, *self._measure(P, r, policy)), (Q, V)
+
+        near = best = (self.witness.copy(), *self._measure(P, r, self.witness))
+        far, optimal = optimum(r)
+        if (self.margins(far[0]) >= 0).all():
+            return far, far, far, optimal
+        for _ in range(100):
+            if far[1] <= near[1] or far[2] <= near[2]:
+                break
+            lam = (far[1] - near[1]) / (far[2] - near[2])
+            trial, _ = optimum(r - lam * self.cost)
+            if trial[1] - lam * trial[2] <= near[1] - lam * near[2] + 1e-12 * (1 + lam * far[2]):
+                break
+            if (self.margins(trial[0]) >= 0).all():
+                near = trial
+                best = max(best, trial, key=lambda point: point[1])
+            else:
+                far = trial
+        return best, near, far, optimal
+
+    def state(self) -> dict[str, Any]:
+        """Returns all that changes."""
+        names = ("witness", "models", "rewards", "floors", "cost")
+        return {name: getattr(self, name).copy() for name in names}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Goes back to a `state`."""
+        for name, array in state.items():
+            setattr(self, name, array.copy())
+
+
+#: By the names of the option ``policies``.
+KINDS: dict[str, type[Enumerated] | type[Implicit]] = {"enumerate": Enumerated, "implicit": Implicit}

@@ -1,0 +1,117 @@
+"""The pictures of the experiment ``shuffle``: regret, the gap of every stage, and how many policies stay active."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet import envs
+from discreet.agents.schedule import Stages
+from discreet.agents.sdp_pe import SDPPE
+from discreet.errors import MissingExtra
+from discreet.experiments.labels import group
+from discreet.experiments.plot import COLOURS, MARKERS, chance, draw_regret, write_file
+from discreet.experiments.simulate import simulate
+from discreet.experiments.sweep import build
+
+try:
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+except ImportError:
+    raise MissingExtra("matplotlib", "report") from None
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from discreet.experiments.labels import Group, Runs
+    from discreet.experiments.records import RunRow
+
+__all__ = ["active", "draw", "stage_gaps"]
+
+
+def _enumerates(config: dict[str, Any]) -> bool:
+    return bool(config["agent"] == "sdp-pe" and config["options"].get("policies") == "enumerate")
+
+
+def stage_gaps(results: Runs, row: RunRow) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns after how many episodes each stage of a run ends, and the mean gap within it."""
+    mdp = envs.read(row.config["env"])
+    stages = Stages(row.config["episodes"], mdp.horizon, mdp.states, mdp.actions)
+    ends = np.array([phase.start + phase.users for phase in stages.phases if phase.layer is None], dtype=np.float64)
+    curve = results.curve(row.key)
+    regret = np.interp(ends, curve.episodes, curve.regret)
+    return ends, np.diff(regret, prepend=0.0) / np.diff(ends, prepend=0.0)
+
+
+def active(row: RunRow) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns the length of every stage of a run and how many policies are active after it.
+
+    The run is done once more: the same seed gives the same bits, and the number is no part of a stored result.
+    """
+    mdp, agent = build(row.config)
+    assert isinstance(agent, SDPPE)
+    simulate(agent, mdp, row.config["episodes"], seed=row.config["seed"])
+    reports = agent.stages
+    sizes = [np.nan if report.active is None else float(report.active) for report in reports]
+    return np.array([float(report.length) for report in reports]), np.array(sizes)
+
+
+def draw(results: Runs, directory: Path) -> dict[str, Path]:
+    """Draws the pictures as SVG and PNG; returns the SVGs by caption."""
+    figures = draw_regret(results, directory)
+    found = [each for settings in group(results.runs).values() for each in settings]
+    staged = [each for each in found if each.rows[0].config["agent"] == "sdp-pe"]
+    listed = [each for each in staged if _enumerates(each.rows[0].config)]
+    implicit = [each for each in staged if each not in listed]
+    if implicit:
+        gaps = {each.label: [stage_gaps(results, row) for row in each.rows] for each in implicit}
+        path = directory / "stages.svg"
+        _plot(gaps, path, "episodes at the end of the stage", "mean gap within the stage", _chance(implicit))
+        figures["Mean gap of the people of each stage of SDP-PE; mean over runs. Dotted: acting at random."] = path
+    if listed:
+        counts = {each.label: [active(row) for row in each.rows] for each in listed}
+        path = directory / "active.svg"
+        _plot(counts, path, "users of the stage, L", "active policies after it", None, log=True)
+        env = listed[0].rows[0].config["env"]
+        figures[f"{env}: active policies of SDP-PE (policies='enumerate') after each stage; mean over runs."] = path
+    return figures
+
+
+def _chance(groups: list[Group]) -> float | None:
+    return chance(groups[0].rows[0].config["env"])
+
+
+def _plot(
+    curves: dict[str, list[tuple[NDArray[np.float64], NDArray[np.float64]]]],
+    path: Path,
+    x: str,
+    y: str,
+    level: float | None,
+    *,
+    log: bool = False,
+) -> None:
+    """Draws one line a setting: the mean over its runs, over logarithmic x."""
+    with mpl.rc_context({"svg.hashsalt": "discreet", "svg.fonttype": "path"}):
+        figure = Figure(figsize=(5.4, 3.6 + 0.25 * len(curves)), layout="constrained")
+        axes = figure.subplots()
+        for i, (label, runs) in enumerate(curves.items()):
+            means = np.mean([values for _, values in runs], axis=0)
+            axes.plot(runs[0][0], means, color=COLOURS[i % 7], marker=MARKERS[i % 7], ms=4, label=label)
+        if level is not None:
+            axes.axhline(level, color="grey", ls=":", label="acting at random")
+        axes.set(xscale="log", xlabel=x, ylabel=y)
+        if log:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16))
+        for target, options in ((path, {"metadata": {"Date": None}}), (path.with_suffix(".png"), {"dpi": 150})):
+            file = io.BytesIO()
+            figure.savefig(file, format=target.suffix[1:], **options)
+            write_file(target, file.getvalue())
