@@ -311,7 +311,7 @@ def test_sdp_pe_keeps_the_protocol(trust, stationary, policies):
 
 @pytest.mark.parametrize("trust", TRUST)
 def test_every_policy_of_every_batch_is_rebuilt_from_what_was_released(trust):
-    """Must show: replay, on the fast path and by the protocol; a policy that looks at raw data is caught."""
+    """Must show: replay, on the fast path and by the protocol; a plan that is steered by something else is caught."""
     for block in (True, False):
         agent, again = make(trust=trust), make(trust=trust)
         record = testing.record(agent)
