@@ -19,7 +19,7 @@ from discreet.experiments.store import thin
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from discreet.mdp import TabularMDP
+    from discreet.mdp import FiniteMDP
     from discreet.privacy import Guarantee
 
 __all__ = ["Run"]
@@ -41,7 +41,7 @@ class Run:
     """
 
     env: str
-    mdp: TabularMDP
+    mdp: FiniteMDP
     agent: str
     options: dict[str, Any]
     episodes: int

@@ -11,7 +11,7 @@ import numpy as np
 from discreet.agents.base import TabularAgent
 from discreet.errors import CapacityExceeded, InvalidInput, check_integer
 from discreet.experiments.progress import Progress, Watch
-from discreet.mdp import TabularMDP
+from discreet.mdp import FiniteMDP
 from discreet.noise import Role, seed_sequence, stream
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Result:
 
 def simulate(
     agent: Agent,
-    mdp: TabularMDP,
+    mdp: FiniteMDP,
     episodes: int | None = None,
     seed: Seed = None,
     *,
@@ -95,8 +95,8 @@ def simulate(
     Raises:
         CapacityExceeded: Before anything changes, if the agent was built for fewer people.
     """
-    if not isinstance(mdp, TabularMDP):
-        raise InvalidInput(f"mdp must be a TabularMDP, got {type(mdp).__name__}")
+    if not isinstance(mdp, FiniteMDP):
+        raise InvalidInput(f"mdp must be a TabularMDP or a LinearMDP, got {type(mdp).__name__}")
     if agent.spec != mdp.spec:
         raise InvalidInput(f"the agent was built for {agent.spec}, the environment is {mdp.spec}")
     played = agent.count + len(agent.shuffler.reports) + agent.shuffler.uncollected
@@ -141,7 +141,7 @@ class _Simulation:
     def __init__(
         self,
         agent: Agent,
-        mdp: TabularMDP,
+        mdp: FiniteMDP,
         people: np.random.Generator,
         seed: np.random.SeedSequence,
         gaps: NDArray[np.float64],
