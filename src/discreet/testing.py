@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from discreet import envs
-from discreet.agents.base import Agent, TabularAgent
+from discreet.agents.base import Agent, LearningAgent
 from discreet.errors import CheckFailed
 from discreet.mdp import FiniteMDP, Trajectory
 from discreet.mdp.policy import check_policy
@@ -89,7 +89,7 @@ def check_agent(make: Callable[[Spec, int, int], Agent], mdp: FiniteMDP | None =
     Its policies are policies, depend on whole batches only and repeat with the seed; its encoder turns away data that
     is out of bounds without repeating it; its server takes batches and nothing else, never more users than it was
     built for, and an error leaves it unchanged; compiled blocks give the same numbers as the protocol. Of a
-    `discreet.agents.TabularAgent` every policy is rebuilt from what was released (`replay`).
+    `discreet.agents.LearningAgent` every policy is rebuilt from what was released (`replay`).
 
     Args:
         make: Called with a spec, a number of episodes and a seed; returns a new agent.
@@ -114,7 +114,7 @@ def check_agent(make: Callable[[Spec, int, int], Agent], mdp: FiniteMDP | None =
     _require(bool(np.array_equal(first, second)), "the same seed gives other policies the second time")
     sizes = [_sizes(make(mdp.spec, 50, 0), mdp, people) for people in (1, 2)]
     _require(sizes[0] == sizes[1], "the sizes of batches depend on what people did")
-    if isinstance(agent, TabularAgent):
+    if isinstance(agent, LearningAgent):
         _check_replay(make, mdp, _protocol)
         if agent.compiled:
             block = _block(agent, mdp)
@@ -148,7 +148,7 @@ def _sizes(agent: Agent, mdp: FiniteMDP, seed: int) -> list[int]:
     return sizes
 
 
-def _block(agent: TabularAgent, mdp: FiniteMDP) -> NDArray[Any]:
+def _block(agent: LearningAgent, mdp: FiniteMDP) -> NDArray[Any]:
     """Does what `_protocol` does in one compiled call."""
     ends = agent.schedule.ends(0, agent.episodes)
     replan = np.zeros(ends[-1] if len(ends) else 0, dtype=np.bool_)
@@ -260,7 +260,7 @@ class Record:
         return [released for batch in self.batches for released in batch.releases]
 
 
-def record(agent: TabularAgent) -> Record:
+def record(agent: LearningAgent) -> Record:
     """Starts to record everything that a new ``agent`` releases, on both paths; the record grows as people play."""
     _require(agent.count == 0, "recording starts before the first user")
     found = Record(agent.policy)
@@ -321,7 +321,7 @@ class _Playback:
         del state
 
 
-def replay(played: Record, agent: TabularAgent) -> None:
+def replay(played: Record, agent: LearningAgent) -> None:
     """Rebuilds every policy of a record from the releases, the public parameters and the agent's own randomness alone.
 
     This shows that nothing else steers the agent: no raw count, no noise, nobody's data.
@@ -366,8 +366,8 @@ def _check_replay(
 ) -> None:
     """Plays all whole batches on one path, and replays them."""
     agent, again = make(mdp.spec, 50, 0), make(mdp.spec, 50, 0)
-    assert isinstance(agent, TabularAgent)
-    assert isinstance(again, TabularAgent)
+    assert isinstance(agent, LearningAgent)
+    assert isinstance(again, LearningAgent)
     played = record(agent)
     path(agent, mdp)
     replay(played, again)

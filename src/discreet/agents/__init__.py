@@ -11,7 +11,7 @@ from discreet.errors import InvalidInput, UnknownName, check_integer
 if TYPE_CHECKING:
     import os
 
-    from discreet.agents.base import TabularAgent
+    from discreet.agents.learning import LearningAgent
     from discreet.mdp import Spec
     from discreet.noise import Seed
 
@@ -24,6 +24,8 @@ _AGENTS = {
     "dp-ucbvi": ("discreet.agents.dp_ucbvi", "DPUCBVI"),
     "private-ucb-vi": ("discreet.agents.private_ucb_vi", "PrivateUCBVI"),
     "private-ucb-po": ("discreet.agents.private_ucb_po", "PrivateUCBPO"),
+    "linopt-vi": ("discreet.agents.linopt_vi", "LinOptVI"),
+    "linopt-po": ("discreet.agents.linopt_po", "LinOptPO"),
 }
 
 #: Every name that `make` knows.
@@ -32,15 +34,15 @@ NAMES: tuple[str, ...] = (*_AGENTS, "auto")
 PRESETS: tuple[str, ...] = ("theory", "practical")
 
 
-def _class(name: str) -> type[TabularAgent]:
+def _class(name: str) -> type[LearningAgent]:
     if name not in NAMES:
         raise UnknownName("agent", name, NAMES)
     module, attribute = _AGENTS["dp-ucbvi" if name == "auto" else name]
-    found: type[TabularAgent] = getattr(importlib.import_module(module), attribute)
+    found: type[LearningAgent] = getattr(importlib.import_module(module), attribute)
     return found
 
 
-def make(name: str, spec: Spec, *, episodes: int, seed: Seed = None, **options: Any) -> TabularAgent:
+def make(name: str, spec: Spec, *, episodes: int, seed: Seed = None, **options: Any) -> LearningAgent:
     """Returns a new agent.
 
     Args:
@@ -84,7 +86,7 @@ def is_private(name: str) -> bool:
     return _class(name).private
 
 
-def load(path: str | os.PathLike[str]) -> TabularAgent:
+def load(path: str | os.PathLike[str]) -> LearningAgent:
     """Takes a saved agent out of its file: it goes on exactly, bit for bit, where ``agent.save(path)`` left it.
 
     The file holds personal data and is used up: a second agent that went on from it would use the same noise twice.
@@ -111,6 +113,6 @@ def summary(name: str) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Agent", "TabularAgent"):
+    if name in ("Agent", "LearningAgent", "TabularAgent"):
         return getattr(importlib.import_module("discreet.agents.base"), name)
     raise AttributeError(f"module 'discreet.agents' has no attribute {name!r}")

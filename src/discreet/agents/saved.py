@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from discreet.agents.base import TabularAgent
+    from discreet.agents.base import LearningAgent
 
 __all__ = ["load", "pack", "save", "seal", "unpack", "unseal"]
 
@@ -82,8 +82,8 @@ _REPORTS: dict[str, Any] = {
 _GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
-def save(agent: TabularAgent, path: str | os.PathLike[str]) -> None:
-    """Moves an agent into a new file that only its owner can read; see `TabularAgent.save`."""
+def save(agent: LearningAgent, path: str | os.PathLike[str]) -> None:
+    """Moves an agent into a new file that only its owner can read; see `LearningAgent.save`."""
     agent._check_here()
     shown, target = os.fspath(path), _resolved(path)
     if target.exists():
@@ -107,7 +107,7 @@ def save(agent: TabularAgent, path: str | os.PathLike[str]) -> None:
     _sync(target.parent)
 
 
-def load(path: str | os.PathLike[str]) -> TabularAgent:
+def load(path: str | os.PathLike[str]) -> LearningAgent:
     """Takes an agent out of its file, which is used up; see `discreet.agents.load`."""
     shown, target = os.fspath(path), _resolved(path)
     claimed = _beside(target, "loading")
@@ -134,7 +134,7 @@ def load(path: str | os.PathLike[str]) -> TabularAgent:
     return agent
 
 
-def pack(agent: TabularAgent) -> bytes:
+def pack(agent: LearningAgent) -> bytes:
     """Returns all that is needed to go on exactly: personal data and noise. Nothing about the agent changes."""
     arrays: dict[str, NDArray[Any]] = {}
     document = json.dumps(_plain(_contents(agent), arrays), sort_keys=True)
@@ -143,7 +143,7 @@ def pack(agent: TabularAgent) -> bytes:
     return buffer.getvalue()
 
 
-def _contents(agent: TabularAgent) -> dict[str, Any]:
+def _contents(agent: LearningAgent) -> dict[str, Any]:
     private, seed = agent.privatizer, agent.seed
     options = [name for name in inspect.signature(type(agent)).parameters if name not in ("spec", "episodes", "seed")]
     sums, planned = agent.snapshot()
@@ -173,7 +173,7 @@ def _contents(agent: TabularAgent) -> dict[str, Any]:
     }
 
 
-def unpack(body: bytes) -> TabularAgent:
+def unpack(body: bytes) -> LearningAgent:
     """Returns the agent that `pack` described. What was calibrated is taken from there, not calibrated anew."""
     with np.load(io.BytesIO(body), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
@@ -284,7 +284,7 @@ def _whole(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
     return {key: _whole(item, arrays) for key, item in value.items()}
 
 
-def _rebuilt(body: bytes) -> TabularAgent:
+def _rebuilt(body: bytes) -> LearningAgent:
     """Returns what `unpack` does; whatever is wrong becomes one line that repeats nobody's data."""
     try:
         return unpack(body)

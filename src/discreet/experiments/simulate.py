@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from discreet.agents.base import TabularAgent
+from discreet.agents.base import LearningAgent
 from discreet.errors import CapacityExceeded, InvalidInput, check_integer
 from discreet.experiments.progress import Progress, Watch
 from discreet.mdp import FiniteMDP
@@ -168,7 +168,7 @@ class _Simulation:
                     agent.shuffler.uncollected += 1
                     bar.update(self.done)
                 continue
-            if block and isinstance(agent, TabularAgent) and agent.compiled and not waiting:
+            if block and isinstance(agent, LearningAgent) and agent.compiled and not waiting:
                 ends = agent.schedule.ends(agent.count, left)
                 if len(ends):
                     self._play_blocks(agent, ends, bar)
@@ -177,7 +177,7 @@ class _Simulation:
                 self._play_one()
                 bar.update(self.done)
 
-    def _play_blocks(self, agent: TabularAgent, ends: NDArray[np.int64], bar: Progress | Watch) -> None:
+    def _play_blocks(self, agent: LearningAgent, ends: NDArray[np.int64], bar: Progress | Watch) -> None:
         """Plays the batches that end at ``ends``; a compiled call may stop within one.
 
         Whatever interrupts it, the agent is left at the end of a batch.

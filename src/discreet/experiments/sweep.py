@@ -33,7 +33,7 @@ from discreet.privacy import trust
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from discreet.agents.base import TabularAgent
+    from discreet.agents.base import LearningAgent
     from discreet.mdp import FiniteMDP
 
 __all__ = ["KEYS", "Setting", "Sweep", "build"]
@@ -229,7 +229,7 @@ def _setting(given: dict[str, Any]) -> Setting:
     return setting
 
 
-def build(config: dict[str, Any]) -> tuple[FiniteMDP, TabularAgent]:
+def build(config: dict[str, Any]) -> tuple[FiniteMDP, LearningAgent]:
     """Returns the environment and a new agent of one run."""
     mdp = envs.read(config["env"])
     privacy = trust(config["trust"], **config["privacy"])
