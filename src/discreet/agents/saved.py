@@ -31,7 +31,7 @@ import numpy as np
 from discreet import __version__
 from discreet.agents import make
 from discreet.errors import InvalidInput
-from discreet.mdp import Spec
+from discreet.mdp import LinearSpec, Spec
 from discreet.noise import Role
 from discreet.privacy import (
     BitsReport,
@@ -39,6 +39,7 @@ from discreet.privacy import (
     Local,
     NoisyReport,
     NonPrivate,
+    RawFeatureReport,
     RawReport,
     SampledReport,
     Sensitivity,
@@ -46,7 +47,8 @@ from discreet.privacy import (
     SimulatedReport,
 )
 from discreet.privacy.sensitivity import UserBound
-from discreet.privatizers import CentralPrivatizer, NonPrivatePrivatizer, ShufflePrivatizer
+from discreet.privatizers import NonPrivatePrivatizer, Regulariser, ShufflePrivatizer
+from discreet.privatizers.central import CentralServer
 from discreet.privatizers.encoders import (
     KINDS,
     BinomialEncoder,
@@ -56,6 +58,7 @@ from discreet.privatizers.encoders import (
     SimulatedBinomialEncoder,
     from_json,
 )
+from discreet.privatizers.features import NoisyFeatureEncoder, RawFeatureEncoder
 from discreet.privatizers.shuffle import BitShuffler, SimulatedShuffler
 
 if TYPE_CHECKING:
@@ -74,11 +77,20 @@ _HEAD = struct.Struct(">IQ")  # version, length of the body
 _DIGEST = hashlib.sha256().digest_size
 
 _RECORDS: dict[str, Any] = {
-    kind.__name__: kind for kind in (Spec, Sensitivity, UserBound, NonPrivate, Central, Local, Shuffle)
+    kind.__name__: kind for kind in (Spec, LinearSpec, Regulariser, Sensitivity, UserBound, NonPrivate, Central, Local, Shuffle)
 }
 _REPORTS: dict[str, Any] = {
-    kind.__name__: kind for kind in (RawReport, NoisyReport, SampledReport, BitsReport, SimulatedReport)
+    kind.__name__: kind for kind in (RawReport, RawFeatureReport, NoisyReport, SampledReport, BitsReport, SimulatedReport)
 }
+_ENCODERS = (
+    RawEncoder,
+    NoisyEncoder,
+    SampledEncoder,
+    BinomialEncoder,
+    SimulatedBinomialEncoder,
+    RawFeatureEncoder,
+    NoisyFeatureEncoder,
+)
 _GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
@@ -148,7 +160,7 @@ def _contents(agent: LearningAgent) -> dict[str, Any]:
     options = [name for name in inspect.signature(type(agent)).parameters if name not in ("spec", "episodes", "seed")]
     sums, planned = agent.snapshot()
     streams = {role.name: generator.bit_generator.state for role, generator in agent.streams.items()}
-    if isinstance(private, CentralPrivatizer):
+    if isinstance(private, CentralServer):
         del streams[Role.NOISE.name]  # the sum's own, and in its state
     return {
         "discreet": __version__,
@@ -200,7 +212,7 @@ def unpack(body: bytes) -> LearningAgent:
     agent.restore((found["sums"], found["planned"]))
     for name, state in found["streams"].items():
         agent.streams[Role[name]].bit_generator.state = state
-    if isinstance(private, CentralPrivatizer):
+    if isinstance(private, CentralServer):
         agent.streams[Role.NOISE] = private.sum._rng  # one generator, as in a new agent: no noise is drawn twice
     private.shuffler.reports[:] = _unstacked(found["transit"])
     private.shuffler.uncollected = found["uncollected"]
@@ -217,9 +229,10 @@ def _encoders(private: Any) -> dict[int, Any]:
 
 
 def _public(encoder: Any) -> str:
-    if not isinstance(encoder, RawEncoder | NoisyEncoder | SampledEncoder | BinomialEncoder | SimulatedBinomialEncoder):
+    if not isinstance(encoder, _ENCODERS):
         raise InvalidInput(f"this agent cannot be saved: its encoder is a {type(encoder).__name__}")
-    return encoder.to_json()
+    text: str = encoder.to_json()
+    return text
 
 
 def _put_encoders(private: ShufflePrivatizer, encoders: dict[int, Any]) -> None:

@@ -46,6 +46,7 @@ def _complete(kind: str) -> Any:
 )
 @click.option("--failure", type=float, default=0.05, show_default=True, help="The papers' failure probability.")
 @click.option("--bonus-scale", type=float, default=1.0, show_default=True, help="Multiplies every bonus.")
+@click.option("--feature-bound", type=float, help="Linear agents: largest norm of a value feature.  [default: √d₁·H]")
 @click.option(
     "--alpha",
     type=float,
@@ -66,6 +67,8 @@ def run(env: str, as_json: bool, quiet: bool, out: Path | None, **options: Any) 
     from discreet.experiments.run import Run
 
     options["privacy"] = parse.trust(options, "central" if agents.is_private(options["agent"]) else "none")
+    if options["feature_bound"] is None:
+        del options["feature_bound"]  # only linear agents have one
     job = Run.make(env, **options)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

@@ -70,10 +70,11 @@ KEYS: dict[str, Kind] = {
     "update_every": Kind((int, str), "a whole number or a text"),
     "failure": _NUMBER,
     "bonus_scale": _NUMBER,
+    "feature_bound": _NUMBER,
     "episodes": _WHOLE,
 }
 _TRUST = ("epsilon", "delta", "sum", "calibration", "release", "noise", "randomiser", "honest_fraction")
-_OPTIONS = ("preset", "stationary", "update_every", "failure", "bonus_scale")
+_OPTIONS = ("preset", "stationary", "update_every", "failure", "bonus_scale", "feature_bound")
 #: The keys of the whole sweep.
 _WHOLE_SWEEP = ("name", "runs", "seed", "alpha", "keep", "setting")
 
