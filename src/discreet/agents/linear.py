@@ -56,8 +56,7 @@ class LinearAgent(LearningAgent):
         stationary: Must be false: every step has sums of its own.
     """
 
-    width_scale: ClassVar[float]  # of the practical preset
-    shift_scale: ClassVar[float] = 0.2
+    width_scale: ClassVar[float] = 0.3  # of the practical preset
 
     def __init__(
         self,
@@ -127,15 +126,11 @@ class LinearAgent(LearningAgent):
 
     def regularised(self, released: PrivateGrams) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns Λ_r (H, d₂, d₂) and Λ_p (H, d₁, d₁)."""
-        known, found = released.error, []
-        noisy = bool(known.reward_nu.any())
-        for gram, shift in ((released.reward_gram, known.reward_shift), (released.value_gram, known.value_shift)):
-            eye = np.eye(gram.shape[1])
-            if self.preset == "practical" and noisy:
-                found.append(_positive_part(gram) + (self.shift_scale * shift)[:, None, None] * eye)
-            else:
-                found.append(gram + shift[:, None, None] * eye)  # Z = N + 2Σ·I, Theorem 6.5
-        return found[0], found[1]
+        known, eye_r, eye_p = released.error, np.eye(self.features.reward_dimension), np.eye(self.features.dimension)
+        return (
+            released.reward_gram + known.reward_shift[:, None, None] * eye_r,  # Z = N + 2Σ·I, Theorem 6.5
+            released.value_gram + known.value_shift[:, None, None] * eye_p,
+        )
 
     def plan(self, released: PrivateGrams) -> None:
         """Computes Q, V and the policy from the released sums; the encoder of the next batch carries V.
@@ -228,13 +223,3 @@ class LinearAgent(LearningAgent):
         sample(tuple(tables), self._policy, draws, states, actions, rewards)
         encoder: Any = self.privatizer.encoder
         self.privatizer.collect(RawFeatureBatch(*encoder.statistics(states, actions, rewards)))
-
-
-def _positive_part(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns the nearest positive semidefinite matrices: negative eigenvalues, which only noise can make, become 0."""
-    try:
-        values, vectors = np.linalg.eigh(matrices)
-    except np.linalg.LinAlgError:
-        raise NumericalError("the eigenvalues of a Gram matrix cannot be computed") from None
-    found: NDArray[np.float64] = (vectors * np.maximum(values, 0.0)[:, None, :]) @ vectors.transpose(0, 2, 1)
-    return found

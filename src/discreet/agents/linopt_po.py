@@ -34,7 +34,6 @@ class LinOptPO(LinearAgent):
 
     name = "linopt-po"
     mixed = True
-    width_scale = 0.1
 
     @property
     def kernel(self) -> Any:

@@ -2,6 +2,7 @@
 
 from discreet.audit.agents import AgentTarget, agent
 from discreet.audit.bound import Finding, audit, lower_bound
+from discreet.audit.linear import linear
 from discreet.audit.local import LocalTarget, local
 from discreet.audit.shuffle import PrintedTarget, ShuffleTarget, printed, shuffle
 from discreet.audit.sums import SumTarget, central, single, stream
@@ -19,6 +20,7 @@ __all__ = [
     "agent",
     "audit",
     "central",
+    "linear",
     "local",
     "lower_bound",
     "named",

@@ -9,6 +9,7 @@ import numpy as np
 
 from discreet.audit.world import corners, tiny
 from discreet.privatizers.encoders import NoisyEncoder, SampledEncoder
+from discreet.privatizers.features import NoisyFeatureEncoder
 from discreet.privatizers.local import make_local
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class LocalTarget:
 
     name: str
     claim: Guarantee
-    encoder: NoisyEncoder | SampledEncoder
+    encoder: NoisyEncoder | NoisyFeatureEncoder | SampledEncoder
     people: tuple[Trajectory, Trajectory]
 
     @property
@@ -52,7 +53,7 @@ class LocalTarget:
         return self._vectors(self.encoder, world, runs, rng)
 
     def _vectors(
-        self, encoder: NoisyEncoder, world: int, runs: int, rng: np.random.Generator
+        self, encoder: NoisyEncoder | NoisyFeatureEncoder, world: int, runs: int, rng: np.random.Generator
     ) -> dict[str, NDArray[np.float64]]:
         """Noise is drawn for many people at once, as `encode` draws it; some reports come from `encode` itself."""
         vectors = [encoder.vector(person) for person in self.people]

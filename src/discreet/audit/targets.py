@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from discreet import agents
 from discreet.audit.agents import agent
+from discreet.audit.linear import linear
 from discreet.audit.local import local
 from discreet.audit.shuffle import printed, shuffle
 from discreet.audit.sums import central, single, stream
@@ -21,8 +22,18 @@ __all__ = ["TARGETS", "Target", "named"]
 
 _AGENTS = tuple(name for name in agents.NAMES if agents.is_private(name) and name != "auto")
 #: What `discreet audit` knows: a number, a stream of counts, the privatizers of the trust models, a printed protocol,
-#: and agents under central privacy.
-TARGETS: tuple[str, ...] = ("laplace", "gaussian", *CENTRAL, "central", "local", "shuffle", "algorithm-4", *_AGENTS)
+#: the linear privatizer and agents under central privacy.
+TARGETS: tuple[str, ...] = (
+    "laplace",
+    "gaussian",
+    *CENTRAL,
+    "central",
+    "local",
+    "shuffle",
+    "algorithm-4",
+    "linear",
+    *_AGENTS,
+)
 
 _TRUST = ("sum", "calibration", "release", "randomiser", "honest_fraction")
 #: Which options of `named` a target takes beside the budget; none for the others.
@@ -32,6 +43,7 @@ _TAKES: dict[str, tuple[str, ...]] = {
     "local": ("sum", "calibration", "randomiser", "stationary", "steps"),
     "shuffle": ("calibration", "release", "honest_fraction", "silent", "stationary", "steps", "users"),
     "algorithm-4": ("steps", "users"),
+    "linear": ("sum", "calibration", "steps", "reads"),
 }
 
 
@@ -75,6 +87,8 @@ def named(name: str, *, epsilon: float, delta: float = 0.0, **options: Any) -> T
         return local(Local(epsilon, delta, **trust), **options)
     if name == "shuffle":
         return shuffle(Shuffle(epsilon, delta, **trust), **options)
+    if name == "linear":
+        return linear(Central(epsilon, delta, **trust), **options)
     if name in _AGENTS:
         return agent(name, Central(epsilon, delta, **trust), **options)
     budget = Budget(epsilon, delta)
