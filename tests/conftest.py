@@ -13,6 +13,9 @@ import discreet as dc
 ROOT = Path(__file__).parent.parent
 #: Agents that take a private trust model.
 PRIVATE = ("pucb", "dp-ucbvi", "private-ucb-vi", "private-ucb-po")
+#: Agents on sums of feature products; the others count. They are tried in tests/agents/test_linopt.py.
+LINEAR = ("linopt-vi", "linopt-po")
+TABULAR = tuple(name for name in dc.agents.NAMES if name not in LINEAR)
 #: Every sum of every trust model at ε = 1.
 TRUST = {
     "none": dc.NonPrivate(),

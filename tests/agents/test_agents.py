@@ -14,12 +14,12 @@ from discreet.agents.schedule import Schedule
 from discreet.errors import CapacityExceeded
 from discreet.privacy import Report, ShuffledBatch
 from discreet.privatizers import PrivateCounts
-from tests.conftest import PRIVATE, TRUST, make_agent
+from tests.conftest import PRIVATE, TABULAR, TRUST, make_agent
 
 RIVERSWIM = dc.envs.riverswim()
 
 
-@pytest.mark.parametrize("name", dc.agents.NAMES)
+@pytest.mark.parametrize("name", TABULAR)
 @pytest.mark.parametrize("stationary", [True, False])
 @pytest.mark.parametrize("update_every", [1, 7, "geometric", 60])
 def test_agents_keep_the_protocol(name, stationary, update_every):

@@ -40,9 +40,7 @@ def planted(rng, spec, size, known):
         return size * x @ x.transpose(0, 2, 1) + noise @ noise.transpose(0, 2, 1)
 
     d1, d2, H = spec.dimension, spec.reward_dimension, spec.horizon
-    return PrivateGrams(
-        gram(d2), size * rng.normal(size=(H, d2)), gram(d1), size * rng.normal(size=(H, d1)), known
-    )
+    return PrivateGrams(gram(d2), size * rng.normal(size=(H, d2)), gram(d1), size * rng.normal(size=(H, d1)), known)
 
 
 @pytest.mark.parametrize("size", [0.0, 1.0, 1e3, 1e7])
@@ -174,6 +172,40 @@ def test_agents_keep_the_protocol(rng, name, trust, preset):
     testing.check_agent(lambda spec, episodes, seed: make(spec, episodes=episodes, seed=seed), mdp)
 
 
+@pytest.mark.parametrize("trust", ["none", "tree", "factored"])
+@pytest.mark.parametrize("name", NAMES)
+def test_blocks_equal_the_protocol_bit_for_bit(name, trust):
+    """Stopping anywhere, with the two paths mixed; the first values are at their bound, where users clip."""
+    mdp = dc.envs.linear_mixture(3, 8, 2, 4, successors=6)
+    whole, parts = (build(name, mdp.spec, trust, episodes=90, update_every=7) for _ in range(2))
+    assert whole.compiled
+    expected = dc.simulate(whole, mdp, seed=0, block=False).gaps
+    pieces = [
+        dc.simulate(parts, mdp, n, seed=0, block=block).gaps
+        for n, block in ((3, True), (30, False), (40, True), (1, True), (16, True))
+    ]
+    np.testing.assert_array_equal(np.concatenate(pieces), expected)
+    for field in ("Q", "V", "policy"):
+        np.testing.assert_array_equal(getattr(parts, field), getattr(whole, field))
+    np.testing.assert_array_equal(parts.privatizer.counts().value_gram, whole.privatizer.counts().value_gram)
+
+
+@pytest.mark.parametrize("trust", TRUST)
+@pytest.mark.parametrize("name", NAMES)
+def test_saved_agents_go_on_bit_for_bit(rng, tmp_path, name, trust):
+    """Within a batch: the encoder's values, the noise, the reports in transit and the regulariser come back."""
+    mdp = linear.world(rng)
+    saved, whole = (build(name, mdp.spec, trust, episodes=50, update_every=4) for _ in range(2))
+    for agent in (saved, whole):
+        dc.simulate(agent, mdp, 22, seed=1)
+    saved.save(tmp_path / "agent")
+    again = dc.agents.load(tmp_path / "agent")
+    assert again.guarantee == whole.guarantee
+    first, second = (dc.simulate(agent, mdp, 20, seed=1).gaps for agent in (again, whole))
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(again.Q, whole.Q)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_table_needs_no_features(name):
     """A spec without features gets unit vectors; too large a table is refused, naming a way out."""
@@ -209,7 +241,9 @@ def test_a_planted_violation_is_a_numerical_error(rng, name, family, kind):
     agent = build(name, mdp.spec)
     good = planted(rng, mdp.spec, 10.0, agent.privatizer.error)
     bad = getattr(good, family).copy()
-    bad[1] = np.diag(np.full(len(bad[1]), {"negative": -5.0, "singular": -1.0, "nan": np.nan, "infinite": np.inf}[kind]))
+    bad[1] = np.diag(
+        np.full(len(bad[1]), {"negative": -5.0, "singular": -1.0, "nan": np.nan, "infinite": np.inf}[kind])
+    )
     before = agent.Q.copy(), agent.V.copy(), agent.policy
     with pytest.raises(NumericalError, match=f"{family.split('_')[0]} features at step 2 is not positive definite"):
         agent.plan(dataclasses.replace(good, **{family: bad}))
@@ -248,7 +282,9 @@ def test_a_feature_bound_is_checked_when_planning_and_clipped_at_the_user(rng):
     assert mdp.spec.feature_norm <= math.sqrt(3)
     with pytest.raises(ValueError, match="longer than feature_bound=2 allows"):
         build("linopt-vi", mdp.spec, feature_bound=2.0)
-    agent = build("linopt-vi", mdp.spec, "tree", feature_bound=mdp.spec.feature_norm * 4)  # the smallest that always does
+    agent = build(
+        "linopt-vi", mdp.spec, "tree", feature_bound=mdp.spec.feature_norm * 4
+    )  # the smallest that always does
     long = dataclasses.replace(agent.encoder, values=np.full((5, 4), 1e6))
     report = long.encode(mdp.sample(agent.policy, rng))
     layout = agent.privatizer.layout

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from tests.conftest import CENTRAL, PRIVATE, make_agent, random_mdp
+from tests.conftest import CENTRAL, PRIVATE, TABULAR, make_agent, random_mdp
 
 RIVERSWIM = dc.envs.riverswim(states=6, horizon=20)
 
@@ -20,7 +20,7 @@ def run(agent_seed=0, seed=0, mdp=RIVERSWIM, name="ucbvi", episodes=300, **optio
     return dc.simulate(agent, mdp, seed=seed, block=block)
 
 
-@pytest.mark.parametrize("name", dc.agents.NAMES)
+@pytest.mark.parametrize("name", TABULAR)
 @pytest.mark.parametrize("stationary", [True, False])
 @pytest.mark.parametrize("update_every", [1, 7, "geometric", 1000])
 def test_block_and_protocol_are_equal_bit_for_bit(name, stationary, update_every):

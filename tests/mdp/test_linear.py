@@ -30,13 +30,20 @@ def test_values_are_those_of_the_table(rng):
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("options", [{}, {"per_step": True}, {"reward_noise": "bernoulli"}, {"d": 1}, {"successors": 2}])
+@pytest.mark.parametrize(
+    "options", [{}, {"per_step": True}, {"reward_noise": "bernoulli"}, {"d": 1}, {"successors": 2}]
+)
 def test_random_mixtures_are_what_they_say(options):
-    mdp = dc.envs.make("linear_mixture", **{"d": 4, "states": 8, "actions": 3, "horizon": 3, "successors": 6, **options})
+    mdp = dc.envs.make(
+        "linear_mixture", **{"d": 4, "states": 8, "actions": 3, "horizon": 3, "successors": 6, **options}
+    )
     testing.check_env(mdp, episodes=5000)
-    assert mdp.optimal_value == dc.envs.make("linear_mixture", **{
-        "d": 4, "states": 8, "actions": 3, "horizon": 3, "successors": 6, **options
-    }).optimal_value
+    assert (
+        mdp.optimal_value
+        == dc.envs.make(
+            "linear_mixture", **{"d": 4, "states": 8, "actions": 3, "horizon": 3, "successors": 6, **options}
+        ).optimal_value
+    )
     rows = np.diff(mdp._sparse[0])
     assert rows.max() <= max(options.get("successors", 6), 1)
     assert mdp.spec.feature_norm <= np.sqrt(mdp.spec.dimension) * (1 + 1e-12)

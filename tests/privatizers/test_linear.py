@@ -113,7 +113,9 @@ def test_distances_of_vectors_are_those_of_matrices(rng):
     assert not u_p[3].any()
 
 
-@pytest.mark.parametrize("privacy", [BUDGET, dc.Central(1.0, 1e-6, sum="factored"), dc.Central(1.0, 1e-6), dc.Local(1.0, 1e-6)])
+@pytest.mark.parametrize(
+    "privacy", [BUDGET, dc.Central(1.0, 1e-6, sum="factored"), dc.Central(1.0, 1e-6), dc.Local(1.0, 1e-6)]
+)
 def test_the_account_is_that_of_every_sum_composed(rng, privacy):
     """Must show: within 1e-3 of dp-accounting, which is told σ and sensitivity of each of the sums separately."""
     mdp = linear.world(rng)
@@ -177,7 +179,9 @@ def test_noise_matrices_and_vectors_stay_below_their_bounds(rng, d):
     assert (2 * norms > matrix_bound(d, one, 0.05)).mean() <= 0.05
     assert (2 * norms > matrix_bound(d, one, 0.05) / 3).mean() > 0.05
     assert (2 * lengths > vector_bound(d, one, 0.05)).mean() == pytest.approx(0.05, abs=0.008)  # exact
-    assert matrix_bound(d, (np.array([1.0]), np.array([1000.0])), 0.05) > matrix_bound(d, (np.ones(1), np.ones(1)), 0.05)
+    assert matrix_bound(d, (np.array([1.0]), np.array([1000.0])), 0.05) > matrix_bound(
+        d, (np.ones(1), np.ones(1)), 0.05
+    )
 
 
 @pytest.mark.slow

@@ -74,7 +74,9 @@ class LinearAgent(LearningAgent):
     ) -> None:
         self.features = spec if isinstance(spec, LinearSpec) else LinearSpec.table(spec)
         default = math.sqrt(self.features.dimension) * spec.horizon
-        self.feature_bound = default if feature_bound is None else check_number("feature_bound", feature_bound, above=True)
+        self.feature_bound = (
+            default if feature_bound is None else check_number("feature_bound", feature_bound, above=True)
+        )
         self.stationary = check_flag("stationary", stationary)
         if self.stationary:
             raise InvalidInput(f"{self.name} keeps sums for every step: stationary must be false, got stationary=True")
@@ -144,7 +146,14 @@ class LinearAgent(LearningAgent):
         planned = self._next()
         why, step = self.kernel(
             (spec.reward_features, spec.offsets, spec.successors, spec.coordinates, spec.weights),
-            (r, np.ascontiguousarray(released.reward_vector), beta_r, p, np.ascontiguousarray(released.value_vector), beta_p),
+            (
+                r,
+                np.ascontiguousarray(released.reward_vector),
+                beta_r,
+                p,
+                np.ascontiguousarray(released.value_vector),
+                beta_p,
+            ),
             self._bounds,
             planned,
             (np.zeros(d2), np.zeros(d1), np.zeros(d1), np.zeros(d2), np.zeros(d1)),

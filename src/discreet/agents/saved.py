@@ -77,10 +77,12 @@ _HEAD = struct.Struct(">IQ")  # version, length of the body
 _DIGEST = hashlib.sha256().digest_size
 
 _RECORDS: dict[str, Any] = {
-    kind.__name__: kind for kind in (Spec, LinearSpec, Regulariser, Sensitivity, UserBound, NonPrivate, Central, Local, Shuffle)
+    kind.__name__: kind
+    for kind in (Spec, LinearSpec, Regulariser, Sensitivity, UserBound, NonPrivate, Central, Local, Shuffle)
 }
 _REPORTS: dict[str, Any] = {
-    kind.__name__: kind for kind in (RawReport, RawFeatureReport, NoisyReport, SampledReport, BitsReport, SimulatedReport)
+    kind.__name__: kind
+    for kind in (RawReport, RawFeatureReport, NoisyReport, SampledReport, BitsReport, SimulatedReport)
 }
 _ENCODERS = (
     RawEncoder,

@@ -133,8 +133,41 @@ _PAC = Experiment(
     _draw_pac,
 )
 
+
+def _linear_env(d: int) -> str:
+    return f"linear_mixture:d={d},states=50,actions=4,horizon=5,successors=10"
+
+
+_LINEAR = Experiment(
+    "linear",
+    "Linear mixtures: regret against episodes and dimension, with printed noise and ours",
+    "Random mixtures of d known kernels over 50 states (4 actions, horizon 5), an update every 10 people (20 in a quick "
+    "look): LinOpt-VI and LinOpt-PO (Zhou 2022) without privacy, with a trusted server and with nobody trusted, at ε = 10, "
+    "δ = 1e-6. Printed noise is what the paper prints, labelled with the ε that it really gives: far less than was asked "
+    "for. Tree is the same mechanism at a proven ε = 10; without a name it is our best sum. There is a figure for each d.",
+    {
+        "env": [_linear_env(d) for d in (2, 5, 10)],
+        "agent": ["linopt-vi", "linopt-po"],
+        "episodes": 20_000,
+        "runs": 5,
+        "seed": 0,
+        "update_every": 10,
+        "setting": [
+            {"trust": "none"},
+            {"trust": "central", "epsilon": 10, "delta": 1e-6, "sum": "tree", "calibration": ["paper", "sound"]},
+            {"trust": ["central", "local"], "epsilon": 10, "delta": 1e-6},
+        ],
+    },
+    {
+        "env": [_linear_env(d) for d in (2, 5)],
+        "episodes": 2_000,
+        "runs": 2,
+        "update_every": 20,
+    },
+)
+
 #: All experiments, by name.
-EXPERIMENTS: dict[str, Experiment] = {found.name: found for found in (_RIVERSWIM, _PAC, _TRUST)}
+EXPERIMENTS: dict[str, Experiment] = {found.name: found for found in (_RIVERSWIM, _PAC, _TRUST, _LINEAR)}
 
 
 def experiment(name: str) -> Experiment:

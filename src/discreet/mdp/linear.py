@@ -102,9 +102,7 @@ class LinearSpec(Spec):
             )
         entries = np.arange(d)
         phi = np.eye(S * A).reshape(S, A, S * A)
-        return cls(
-            S, A, spec.horizon, spec.initial, phi, np.arange(0, d + 1, S), entries % S, entries, np.ones(d), d
-        )
+        return cls(S, A, spec.horizon, spec.initial, phi, np.arange(0, d + 1, S), entries % S, entries, np.ones(d), d)
 
     @property
     def reward_dimension(self) -> int:

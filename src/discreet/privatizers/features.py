@@ -73,7 +73,12 @@ class FeatureLayout:
         if self.printed:
             return [(one, d2, True), (one, d2, False), (B * B, d1, True), (B * C, d1, False)]
         matrix, vector = gram(1.0), product(1.0, 1.0)
-        return [(matrix * one, d2, True), (vector * one, d2, False), (matrix * B * B, d1, True), (vector * B * C, d1, False)]
+        return [
+            (matrix * one, d2, True),
+            (vector * one, d2, False),
+            (matrix * B * B, d1, True),
+            (vector * B * C, d1, False),
+        ]
 
     @cached_property
     def sums(self) -> int:
@@ -185,7 +190,9 @@ def _shorten(vectors: NDArray[np.float64], bounds: NDArray[np.float64]) -> NDArr
     """Returns the vectors (users, H, d), scaled down where they are longer than the bounds of their steps."""
     largest = np.abs(vectors).max(axis=-1, keepdims=True)
     unit = vectors / np.where(largest > 0, largest, 1.0)  # squares of these neither overflow nor vanish
-    norms = largest[..., 0] * np.sqrt(np.cumsum(unit * unit, axis=-1)[..., -1])  # one after the other: for any batch alike
+    norms = largest[..., 0] * np.sqrt(
+        np.cumsum(unit * unit, axis=-1)[..., -1]
+    )  # one after the other: for any batch alike
     factors = np.minimum(bounds / np.where(norms > 0, norms, 1.0), 1.0)
     return vectors * factors[..., None]
 

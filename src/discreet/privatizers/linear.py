@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.errors import InvalidInput, check_fraction, check_integer
-from discreet.privacy import Central, Guarantee, Local, NonPrivate, RawFeatureBatch, RawFeatureReport, Shuffle, accounting
+from discreet.privacy import (
+    Central,
+    Guarantee,
+    Local,
+    NonPrivate,
+    RawFeatureBatch,
+    RawFeatureReport,
+    Shuffle,
+    accounting,
+)
 from discreet.privatizers.base import RawServer, Shuffler, check_reports
 from discreet.privatizers.central import CentralServer
 from discreet.privatizers.features import FeatureLayout, NoisyFeatureEncoder, RawFeatureEncoder
@@ -106,9 +115,7 @@ class PrivateGrams:
 class FeatureCollector(Shuffler[RawFeatureReport, RawFeatureBatch]):
     """Collects raw features, in order: for a trusted server."""
 
-    def __call__(
-        self, reports: Sequence[RawFeatureReport], rng: np.random.Generator | None = None
-    ) -> RawFeatureBatch:
+    def __call__(self, reports: Sequence[RawFeatureReport], rng: np.random.Generator | None = None) -> RawFeatureBatch:
         """Returns the reports, one row each."""
         check_reports(reports, RawFeatureReport)
         return RawFeatureBatch(np.stack([r.features for r in reports]), np.stack([r.targets for r in reports]))
@@ -215,9 +222,7 @@ class LinearCentral(_FeatureServer, CentralServer):
         m = shape.entries[1]
         # Theorem 6.5: σ = HΔ/ε·√(32m ln(4H/δ)), in units of Δ
         scale = H / self.privacy.epsilon * math.sqrt(32 * m * math.log(4 * H / self.privacy.delta))
-        return PrivateSum(
-            shape, layout.size, capacity=capacity, scale=scale, sensitivity=layout.sensitivity, rng=rng
-        )
+        return PrivateSum(shape, layout.size, capacity=capacity, scale=scale, sensitivity=layout.sensitivity, rng=rng)
 
     @cached_property
     def error(self) -> Regulariser:
@@ -296,7 +301,9 @@ def make_linear(
     layout = FeatureLayout(spec, feature_bound, printed)
     if isinstance(privacy, Central):
         if privacy.release != "auto":
-            raise InvalidInput(f"release={privacy.release!r} is for agents that count; linear agents have release='auto'")
+            raise InvalidInput(
+                f"release={privacy.release!r} is for agents that count; linear agents have release='auto'"
+            )
         return LinearCentral(layout, privacy, horizon=len(batches), rng=rng, **options)
     if privacy.sum not in ("gaussian", "auto"):
         raise InvalidInput(f"linear agents have the local sum='gaussian' only, got sum={privacy.sum!r}")

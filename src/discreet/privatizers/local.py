@@ -121,9 +121,7 @@ class NoisyServer(LocalPrivatizer):
     _changes = ("count", "_total")
     encoder: NoisyEncoder
 
-    def __init__(
-        self, layout: Layout, privacy: Local, capacity: int, failure: float, sensitivity: Sensitivity
-    ) -> None:
+    def __init__(self, layout: Layout, privacy: Local, capacity: int, failure: float, sensitivity: Sensitivity) -> None:
         super().__init__(layout, privacy, capacity, failure)
         self._sensitivity = sensitivity
         self._total = np.zeros(layout.size)
