@@ -140,7 +140,7 @@ def test_the_account_is_that_of_every_sum_composed(rng, privacy):
 
 
 def test_printed_noise_shows_its_real_epsilon_and_ours_is_smaller():
-    """Must show: 0.118 for 1 at H = 20, K = 50,000, 16 levels; there ours has 9, 6.3 and 20 times less noise at ε = 1."""
+    """Must show: 0.118 for 1 at H = 20, K = 50,000, 16 levels; there ours has 9, 6.3 and 20 times less noise."""
     spec = dc.envs.linear_mixture(5, 10, 2, 20).spec
     printed, tree, factored = (
         build(spec, privacy, reads=50_000)

@@ -1,8 +1,9 @@
 """What LinOpt-VI and LinOpt-PO share: regressions on private sums of feature products, and their confidence bounds.
 
-Notation: φ(s,a) are the reward features, ψ(s,a,s') the transition features, φ_h = Σ_{s'} ψ(·,·,s')V_{h+1}(s') the value features;
-Λ = G + Z and u = g + z are the released sums with their regulariser, θ̂ = Λ⁻¹u; α = ``failure``; B is ``feature_bound``. The
-theory's widths (Lemma 3.1, for every step's own λ and ν, where KB²/d₁ is the printed KH² at the default B = √d₁·H):
+Notation: φ(s,a) are the reward features, ψ(s,a,s') the transition features, φ_h = Σ_{s'} ψ(·,·,s')V_{h+1}(s') the
+value features; Λ = G + Z and u = g + z are the released sums with their regulariser, θ̂ = Λ⁻¹u; α = ``failure``;
+B is ``feature_bound``. The theory's widths (Lemma 3.1, for every step's own λ and ν, where KB²/d₁ is the printed
+KH² at the default B = √d₁·H):
 
     β_p = (H/2)·√(2 ln(H/α) + d₁ ln(1 + KB²/(d₁λ_min))) + √(d₁λ_max) + ν,
     β_r =    ½ ·√(2 ln(H/α) + d₂ ln(1 + K/(d₂λ_min)))   + √(d₂λ_max) + ν.
@@ -10,8 +11,8 @@ theory's widths (Lemma 3.1, for every step's own λ and ν, where KB²/d₁ is t
 They hold for all steps and episodes with probability 1 − 3α.
 
 References:
-    Zhou (2022), Differentially private reinforcement learning with linear function approximation: Lemma 3.1, Algorithms 1
-    and 2, Theorem 6.5, Remarks 6.6 and 6.9.
+    Zhou (2022), Differentially private reinforcement learning with linear function approximation: Lemma 3.1,
+    Algorithms 1 and 2, Theorem 6.5, Remarks 6.6 and 6.9.
 """
 
 from __future__ import annotations

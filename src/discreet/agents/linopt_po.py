@@ -1,7 +1,7 @@
 """LinOpt-PO: optimistic policy optimisation with linear regressions on private sums.
 
-Notation and widths as in `discreet.agents.linear`. After every batch the policy is improved by the Q that it was planned
-with, and then evaluated backwards from V_{H+1} = 0 (Algorithm 2):
+Notation and widths as in `discreet.agents.linear`. After every batch the policy is improved by the Q that it was
+planned with, and then evaluated backwards from V_{H+1} = 0 (Algorithm 2):
 
     π ← π·exp(ηQ), normalised;   Q_h as in LinOpt-VI,   V_h = ⟨Q_h, π_h⟩,
 

@@ -12,14 +12,13 @@ from discreet.audit.local import LocalTarget
 from discreet.audit.sums import SumTarget
 from discreet.audit.world import corners
 from discreet.mdp import LinearSpec
-from discreet.privacy import Local
 from discreet.privatizers.linear import LinearCentral, LinearLocal, make_linear
 from discreet.sums import PrivateSum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from discreet.privacy import Central
+    from discreet.privacy import Central, Local
 
 __all__ = ["linear"]
 
@@ -47,12 +46,12 @@ def _build(privacy: Central | Local, steps: int, reads: int, rng: np.random.Gene
     )
     assert isinstance(private, LinearCentral | LinearLocal)
     values = np.repeat(np.arange(steps, -1.0, -1.0)[:, None], 2, axis=1)
-    private.encoder = dataclasses.replace(private.encoder, values=values)  # type: ignore[assignment]
+    private.encoder = dataclasses.replace(private.encoder, values=values)
     return private
 
 
 def linear(privacy: Central | Local, *, steps: int = 1, reads: int = 2) -> SumTarget | LocalTarget:
-    """Returns the linear privatizer in a world of two states and two actions, with features and values at their bounds."""
+    """Returns the linear privatizer in a world of two states and two actions, features and values at their bounds."""
     people = corners(steps)
     private = _build(privacy, steps, reads, np.random.default_rng(0))
     if isinstance(private, LinearLocal):
@@ -64,8 +63,14 @@ def linear(privacy: Central | Local, *, steps: int = 1, reads: int = 2) -> SumTa
     built = private.sum
 
     def make(copies: int, rng: np.random.Generator) -> PrivateSum:
-        size, event = built.size * copies, {"scale": built.scale, "sensitivity": built.sensitivity}
-        return PrivateSum(built.factorisation, size, capacity=reads, rng=rng, **event)
+        return PrivateSum(
+            built.factorisation,
+            built.size * copies,
+            capacity=reads,
+            scale=built.scale,
+            sensitivity=built.sensitivity,
+            rng=rng,
+        )
 
     def end_to_end(world: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """A privatizer of its own; the first user is replaced, the others are all alike."""

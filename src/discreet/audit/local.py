@@ -9,7 +9,6 @@ import numpy as np
 
 from discreet.audit.world import corners, tiny
 from discreet.privatizers.encoders import NoisyEncoder, SampledEncoder
-from discreet.privatizers.features import NoisyFeatureEncoder
 from discreet.privatizers.local import make_local
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
     from discreet.mdp import Trajectory
     from discreet.privacy import Guarantee, Local
+    from discreet.privatizers.features import NoisyFeatureEncoder
 
 __all__ = ["LocalTarget", "local"]
 

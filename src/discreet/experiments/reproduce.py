@@ -141,10 +141,11 @@ def _linear_env(d: int) -> str:
 _LINEAR = Experiment(
     "linear",
     "Linear mixtures: regret against episodes and dimension, with printed noise and ours",
-    "Random mixtures of d known kernels over 50 states (4 actions, horizon 5), an update every 10 people (20 in a quick "
-    "look): LinOpt-VI and LinOpt-PO (Zhou 2022) without privacy, with a trusted server and with nobody trusted, at ε = 10, "
-    "δ = 1e-6. Printed noise is what the paper prints, labelled with the ε that it really gives: far less than was asked "
-    "for. Tree is the same mechanism at a proven ε = 10; without a name it is our best sum. There is a figure for each d.",
+    "Random mixtures of d known kernels over 50 states (4 actions, horizon 5), an update every 10 people (20 in "
+    "a quick look): LinOpt-VI and LinOpt-PO (Zhou 2022) without privacy, with a trusted server and with nobody "
+    "trusted, at ε = 10, δ = 1e-6. Printed noise is what the paper prints, labelled with the ε that it really "
+    "gives: far less than was asked for. Tree is the same mechanism at a proven ε = 10; without a name it is "
+    "our best sum. There is a figure for each d.",
     {
         "env": [_linear_env(d) for d in (2, 5, 10)],
         "agent": ["linopt-vi", "linopt-po"],

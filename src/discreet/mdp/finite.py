@@ -1,4 +1,4 @@
-"""What all exact MDPs with finitely many states and actions share: sparse rows of successors, and what follows of them."""
+"""What all exact MDPs with finitely many states and actions share: rows of successors, and what follows of them."""
 
 from __future__ import annotations
 

@@ -70,9 +70,10 @@ class LinearSpec(Spec):
                 raise InvalidInput(f"{name} must be {n} numbers in [0, {most})")
         if weights.ndim != 1 or not np.isfinite(weights).all():
             raise InvalidInput("weights must be finite numbers, one an entry")
-        for name, array in {"reward_features": phi, "weights": weights, **whole}.items():
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
+        arrays: dict[str, NDArray[Any]] = {"reward_features": phi, "weights": weights, **whole}
+        for name, checked in arrays.items():
+            checked.flags.writeable = False
+            object.__setattr__(self, name, checked)
 
     @classmethod
     def dense(
@@ -122,7 +123,7 @@ class LinearSpec(Spec):
     def _digest(self) -> bytes:
         digest = hashlib.sha256()
         for name in ("reward_features", "offsets", "successors", "coordinates", "weights"):
-            digest.update(np.ascontiguousarray(getattr(self, name)))
+            digest.update(getattr(self, name).tobytes())
         return digest.digest()
 
     def _key(self) -> tuple[Any, ...]:
@@ -197,7 +198,7 @@ class LinearMDP(FiniteMDP):
                 raise InvalidInput(f"P[h={h}, s={s}, a={a}] must sum to 1 within 1e-8, got {totals[i]:.10g}")
             kept = p > 0
             successors.append(successor[kept])
-            probabilities.append(p[kept])
+            probabilities.append(p[kept].astype(np.float64))
             ends.append(ends[-1][-1] + np.cumsum(np.bincount(row[kept], minlength=n)))
         return np.concatenate(ends), np.concatenate(successors), np.concatenate(probabilities)
 

@@ -16,10 +16,10 @@ loss.)
 
 Trajectories that never share a cell attain all of these at once.
 
-*Linear statistics.* With ‖φ‖, ‖φ'‖ ≤ B, ‖φφᵀ − φ'φ'ᵀ‖_F² = ‖φ‖⁴ + ‖φ'‖⁴ − 2⟨φ,φ'⟩² ≤ 2B⁴, attained by orthogonal features; with
-|v|, |v'| ≤ C, ‖φv − φ'v'‖ ≤ 2BC, attained by opposite ones. The sums of different steps and kinds lie in different
-coordinates: L2² adds up. (No pair of features attains both at once: together they reach at most 25/32 of the sum of squares
-in these units. The account does not use that.)
+*Linear statistics.* With ‖φ‖, ‖φ'‖ ≤ B, ‖φφᵀ − φ'φ'ᵀ‖_F² = ‖φ‖⁴ + ‖φ'‖⁴ − 2⟨φ,φ'⟩² ≤ 2B⁴, attained by orthogonal
+features; with |v|, |v'| ≤ C, ‖φv − φ'v'‖ ≤ 2BC, attained by opposite ones. The sums of different steps and kinds
+lie in different coordinates: L2² adds up. (No pair of features attains both at once: together they reach at most
+25/32 of the sum of squares in these units. The account does not use that.)
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """From trajectories to sums of feature products: where each lives, and what runs at the user. NumPy only.
 
-Per step h a user adds four things: φφᵀ and φ·r_h with the reward features φ(s_h,a_h), and ψψᵀ and ψ·V_{h+1}(s_{h+1}) with the
-value features ψ = Σ_{s'} ψ(s_h,a_h,s')·V_{h+1}(s') of the values V that were released before the user's batch.
+Per step h a user adds four things: φφᵀ and φ·r_h with the reward features φ(s_h,a_h), and ψψᵀ and
+ψ·V_{h+1}(s_{h+1}) with the value features ψ = Σ_{s'} ψ(s_h,a_h,s')·V_{h+1}(s') of the values V that were released
+before the user's batch.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ __all__ = ["FeatureLayout", "NoisyFeatureEncoder", "RawFeatureEncoder", "from_do
 class FeatureLayout:
     """The coordinates of the 4H sums in one vector: reward Grams, reward vectors, value Grams, value vectors.
 
-    Of a Gram matrix there is the upper triangle, off-diagonals times √2, so that Euclidean distances are Frobenius
-    distances. Every sum is measured in a unit of its own, its L2 sensitivity: then noise of one scale on all coordinates
-    splits the budget equally between the sums.
+    Of a Gram matrix there is the upper triangle, off-diagonals times √2, so that Euclidean distances are
+    Frobenius distances. Every sum is measured in a unit of its own, its L2 sensitivity: then noise of one scale
+    on all coordinates splits the budget equally between the sums.
 
     V_{h+1} lies in [0, H − h], so value features of step h have norm at most B·(H − h)/H, and at h = H there are none.
 
@@ -120,7 +121,7 @@ class FeatureLayout:
         entry = np.arange(len(place)) - np.repeat(first, lengths) + np.repeat(spec.offsets[rows], lengths)
         added = spec.weights[entry] * values[place % H + 1, spec.successors[entry]]
         flat = np.bincount(place * d + spec.coordinates[entry], weights=added, minlength=users * H * d)
-        return flat.reshape(users, H, d)
+        return flat.astype(np.float64).reshape(users, H, d)
 
     def clip(
         self, features: NDArray[np.float64], targets: NDArray[np.float64]
@@ -155,7 +156,7 @@ class FeatureLayout:
             whole.append(block.reshape(len(features), -1))
         return np.concatenate(whole, axis=1)
 
-    def split(self, vector: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    def split(self, vector: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
         """Returns reward Grams (H, d₂, d₂), reward vectors (H, d₂), value Grams (H, d₁, d₁), value vectors (H, d₁)."""
         found, start, H = [], 0, self.spec.horizon
         for units, d, matrix in self._parts:
@@ -171,7 +172,7 @@ class FeatureLayout:
                 part = np.zeros((H, d))
                 part[: len(units)] = block * units[:, None]
             found.append(part)
-        return found
+        return tuple(found)
 
     def unit(self, family: int) -> NDArray[np.float64]:
         """Returns the units of one of the four families, (steps,)."""
@@ -233,7 +234,7 @@ class _FeatureEncoder:
         return {}
 
     def to_json(self) -> str:
-        """Returns the public parameters, from which `discreet.privatizers.encoders.from_json` makes the same encoder."""
+        """Returns the public parameters, from which `encoders.from_json` makes the same encoder."""
         document = {"kind": self.kind, "layout": self.layout.to_document(), "values": self.values.tolist()}
         return json.dumps({**document, "parameters": self._parameters()})
 
@@ -284,7 +285,8 @@ class NoisyFeatureEncoder(_FeatureEncoder):
 
     def vector(self, trajectory: Trajectory) -> NDArray[np.float64]:
         """Returns the user's vector without noise, (size,): it must not leave the device."""
-        return self.layout.vectors(*self._own(trajectory))[0]
+        whole: NDArray[np.float64] = self.layout.vectors(*self._own(trajectory))[0]
+        return whole
 
     def perturb(self, vectors: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
         """Returns ``vectors`` with independent noise on every entry."""
@@ -299,7 +301,9 @@ class NoisyFeatureEncoder(_FeatureEncoder):
 def from_document(document: dict[str, Any]) -> RawFeatureEncoder | NoisyFeatureEncoder:
     """Returns the encoder that ``to_json`` wrote."""
     layout = document["layout"]
-    parts = {key: np.array(value) if isinstance(value, list) else value for key, value in layout["spec"].items()}
+    parts: dict[str, Any] = {
+        key: np.array(value) if isinstance(value, list) else value for key, value in layout["spec"].items()
+    }
     where = FeatureLayout(LinearSpec(**parts), layout["feature_bound"], layout["printed"])
     values = np.array(document["values"], dtype=np.float64)
     if document["kind"] == RawFeatureEncoder.kind:

@@ -100,7 +100,7 @@ class PrivateGrams:
     Attributes:
         reward_gram: Σφφᵀ, (H, d₂, d₂), symmetric; with noise it may be indefinite.
         reward_vector: Σφ·r, (H, d₂).
-        value_gram: ΣψψT of the value features, (H, d₁, d₁).
+        value_gram: Σψψᵀ of the value features, (H, d₁, d₁).
         value_vector: Σψ·V, (H, d₁).
         error: What is known of the noise.
     """
@@ -110,6 +110,12 @@ class PrivateGrams:
     value_gram: NDArray[np.float64]
     value_vector: NDArray[np.float64]
     error: Regulariser
+
+    @classmethod
+    def of(cls, layout: FeatureLayout, vector: NDArray[np.float64], error: Regulariser) -> PrivateGrams:
+        """Returns the sums in a released vector."""
+        reward_gram, reward_vector, value_gram, value_vector = layout.split(vector)
+        return cls(reward_gram, reward_vector, value_gram, value_vector, error)
 
 
 class FeatureCollector(Shuffler[RawFeatureReport, RawFeatureBatch]):
@@ -162,7 +168,7 @@ class LinearNonPrivate(_FeatureServer):
 
     def counts(self) -> PrivateGrams:
         """Returns the exact sums."""
-        return PrivateGrams(*self.layout.split(self.sum.total), self.error)
+        return PrivateGrams.of(self.layout, self.sum.total, self.error)
 
 
 class LinearCentral(_FeatureServer, CentralServer):
@@ -178,8 +184,9 @@ class LinearCentral(_FeatureServer, CentralServer):
 
     Guarantee:
         ``guarantee``: joint DP for one user's whole trajectory, replace-one. In the layout's units every sum has
-        sensitivity 1, so the whole vector has √(number of sums), whatever V its batch carries: V is a function of earlier
-        reads, and the bounds on features and targets are enforced for every report. The sums are one Gaussian mechanism.
+        sensitivity 1, so the whole vector has √(number of sums), whatever V its batch carries: V is a function of
+        earlier reads, and the bounds on features and targets are enforced for every report. The sums are one
+        Gaussian mechanism.
     """
 
     def __init__(
@@ -232,7 +239,7 @@ class LinearCentral(_FeatureServer, CentralServer):
     def counts(self) -> PrivateGrams:
         """Ends the batch and returns what is released; zeros before anybody has been collected."""
         vector = self.sum.read() if self.sum.readable else np.zeros(self.layout.size)
-        return PrivateGrams(*self.layout.split(vector), self.error)
+        return PrivateGrams.of(self.layout, vector, self.error)
 
 
 class LinearLocal(NoisyServer):
@@ -260,7 +267,7 @@ class LinearLocal(NoisyServer):
 
     def counts(self) -> PrivateGrams:
         """Returns the sums of the noisy vectors."""
-        return PrivateGrams(*self.layout.split(self._total), self.error)
+        return PrivateGrams.of(self.layout, self._total, self.error)
 
 
 def make_linear(

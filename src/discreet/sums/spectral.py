@@ -1,11 +1,12 @@
 """How large the noise of a sum of matrices or vectors gets: bounds for all reads at once, with proofs.
 
-*Matrices.* A symmetric d×d matrix is summed as its upper triangle, off-diagonals times √2: a vector whose Euclidean norm is
-the matrix's Frobenius norm. Noise N(0, σ²) on every coordinate is then a symmetric matrix N with N_ii ~ N(0, σ²) and
-N_ij ~ N(0, σ²/2). Its largest eigenvalue is max_u uᵀNu over the unit sphere. The increments of that process are
-E(uᵀNu − vᵀNv)² = σ²‖uuᵀ − vvᵀ‖_F² = 2σ²(1 − c²), c = ⟨u, v⟩, and those of √2·σ⟨g, u⟩, g ~ N(0, I), are 4σ²(1 − c), which is
-no less because 1 + c ≤ 2. So (Sudakov and Fernique) E λ_max(N) ≤ √2·σ·E‖g‖. And λ_max is 1-Lipschitz in the Frobenius norm,
-hence in the coordinates: P(λ_max(N) > √2·σ·E‖g‖ + σt) ≤ e^{−t²/2}. −N has the same law, so for the spectral norm
+*Matrices.* A symmetric d×d matrix is summed as its upper triangle, off-diagonals times √2: a vector whose
+Euclidean norm is the matrix's Frobenius norm. Noise N(0, σ²) on every coordinate is then a symmetric matrix N
+with N_ii ~ N(0, σ²) and N_ij ~ N(0, σ²/2). Its largest eigenvalue is max_u uᵀNu over the unit sphere. The
+increments of that process are E(uᵀNu − vᵀNv)² = σ²‖uuᵀ − vvᵀ‖_F² = 2σ²(1 − c²), c = ⟨u, v⟩, and those of √2·σ⟨g,
+u⟩, g ~ N(0, I), are 4σ²(1 − c), which is no less because 1 + c ≤ 2. So (Sudakov and Fernique) E λ_max(N) ≤
+√2·σ·E‖g‖. And λ_max is 1-Lipschitz in the Frobenius norm, hence in the coordinates: P(λ_max(N) > √2·σ·E‖g‖ + σt)
+≤ e^{−t²/2}. −N has the same law, so for the spectral norm
 
     P(‖N‖ > σ(√2·E‖g‖ + t)) ≤ 2e^{−t²/2},        E‖g‖ = √2·Γ((d+1)/2)/Γ(d/2) ≤ √d.
 
@@ -13,9 +14,9 @@ hence in the coordinates: P(λ_max(N) > √2·σ·E‖g‖ + σt) ≤ e^{−t²/
 
 *Vectors.* ‖z‖²/σ² is χ² with d degrees of freedom; its tail is used exactly.
 
-*All reads.* The noise of every read is a multiple √v of such a matrix or vector, so the tails add up over the reads with the
-variances v of the factorisation's spectrum. Where that spectrum comes from Lévy's inequality (partial sums of independent
-symmetric terms), the inequality holds for any norm.
+*All reads.* The noise of every read is a multiple √v of such a matrix or vector, so the tails add up over the
+reads with the variances v of the factorisation's spectrum. Where that spectrum comes from Lévy's inequality
+(partial sums of independent symmetric terms), the inequality holds for any norm.
 """
 
 from __future__ import annotations

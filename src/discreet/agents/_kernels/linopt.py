@@ -26,7 +26,7 @@ _PLANNED_MIXED = types.Tuple((_f3, _f2, _f3))
 
 @kernel()
 def factor(M):
-    """Overwrites the lower triangle of a symmetric matrix with its Cholesky factor; False if it is not positive definite.
+    """Overwrites the lower triangle of a symmetric matrix with its Cholesky factor; False if there is none.
 
     A pivot that is lost in the rounding errors of its diagonal entry counts as not positive.
     """
@@ -86,7 +86,7 @@ def inner_and_width(L, theta, phi, y):
 
 @kernel()
 def optimistic(features, regressions, bounds, h, V, Q, work):
-    """Fills Q_h(s,a), lines 5 to 10; returns 0, or why it cannot: 1, 2 for an indefinite Λ_r, Λ_p, 3 for a long feature."""
+    """Fills Q_h(s,a), lines 5 to 10; returns 0, or why not: 1, 2 for an indefinite Λ_r, Λ_p, 3 for a long feature."""
     phi_r, offsets, successors, coordinates, weights = features
     Lr, ur, beta_r, Lp, up, beta_p = regressions
     theta_r, theta_p, phi, y_r, y_p = work
