@@ -5,7 +5,8 @@ planned with, and then evaluated backwards from V_{H+1} = 0 (Algorithm 2):
 
     π ← π·exp(ηQ), normalised;   Q_h as in LinOpt-VI,   V_h = ⟨Q_h, π_h⟩,
 
-from the uniform policy on, with η = √(2 ln A/(H·T)), T = KH.
+from the uniform policy on, with η = √(2 ln A/(H·T)), T = KH. The preset ``practical`` counts updates instead of
+episodes in η, which is the same if every episode is one, times 10.
 
 References:
     Zhou (2022), Algorithm 2, Theorem 5.1.

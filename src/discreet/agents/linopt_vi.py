@@ -4,8 +4,6 @@ Notation and widths as in `discreet.agents.linear`. After every batch it plans b
 
     Q_h = max{0, min{H−h+1, ⟨φ, θ̂_r⟩ + ⟨φ_h, θ̂_p⟩ + β_p·‖φ_h‖_{Λ_p⁻¹} + β_r·‖φ‖_{Λ_r⁻¹}}},   V_h = max_a Q_h,   greedy.
 
-The preset ``practical`` keeps the first terms of the widths only, times 0.3; no theorem is claimed for it.
-
 References:
     Zhou (2022), Algorithm 1, Theorem 4.1.
 """

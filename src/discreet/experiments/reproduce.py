@@ -135,7 +135,7 @@ _PAC = Experiment(
 
 
 def _linear_env(d: int) -> str:
-    return f"linear_mixture:d={d},states=50,actions=4,horizon=5,successors=10"
+    return f"linear_mixture:d={d}"  # 50 states, 4 actions, horizon 5, 10 successors
 
 
 _LINEAR = Experiment(
@@ -149,10 +149,10 @@ _LINEAR = Experiment(
     {
         "env": [_linear_env(d) for d in (2, 5, 10)],
         "agent": ["linopt-vi", "linopt-po"],
-        "episodes": 20_000,
+        "episodes": 50_000,
         "runs": 5,
         "seed": 0,
-        "update_every": 10,
+        "update_every": 50,
         "setting": [
             {"trust": "none"},
             {"trust": "central", "epsilon": 10, "delta": 1e-6, "sum": "tree", "calibration": ["paper", "sound"]},
@@ -161,7 +161,7 @@ _LINEAR = Experiment(
     },
     {
         "env": [_linear_env(d) for d in (2, 5)],
-        "episodes": 2_000,
+        "episodes": 1_000,
         "runs": 2,
         "update_every": 20,
     },
