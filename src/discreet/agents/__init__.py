@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from discreet.mdp import Spec
     from discreet.noise import Seed
 
-__all__ = ["NAMES", "PRESETS", "is_private", "load", "make", "summary"]
+__all__ = ["NAMES", "PRESETS", "is_linear", "is_private", "load", "make", "summary"]
 
 _AGENTS = {
     "ucbvi": ("discreet.agents.ucbvi", "UCBVI"),
@@ -84,6 +84,11 @@ def make(name: str, spec: Spec, *, episodes: int, seed: Seed = None, **options: 
 def is_private(name: str) -> bool:
     """Returns whether an agent takes a private trust model."""
     return _class(name).private
+
+
+def is_linear(name: str) -> bool:
+    """Returns whether an agent learns from sums of feature products instead of counts."""
+    return _class(name).linear
 
 
 def load(path: str | os.PathLike[str]) -> LearningAgent:

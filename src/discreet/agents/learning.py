@@ -80,6 +80,7 @@ class LearningAgent:
     Attributes:
         name: Of the agent.
         private: Whether it takes a private trust model.
+        linear: Whether it learns from sums of feature products instead of counts.
         mixed: Whether its policies are probabilities, (H, S, A).
         on_release: If set, called after every release with what was released, the policy that was planned from it and
             the number of users so far.
@@ -87,6 +88,7 @@ class LearningAgent:
 
     name: ClassVar[str]
     private: ClassVar[bool] = True
+    linear: ClassVar[bool] = False
     mixed: ClassVar[bool] = False
     _saved: Path | None = None
 
@@ -177,7 +179,7 @@ class LearningAgent:
             kind = type(privacy).__name__
             raise InvalidInput(
                 f"{self.name} offers no privacy: privacy must be NonPrivate(), got {kind}; private agents are "
-                "dp-ucbvi, pucb, private-ucb-vi, private-ucb-po and auto"
+                "dp-ucbvi, pucb, private-ucb-vi, private-ucb-po, linopt-vi, linopt-po and auto"
             )
         return privacy
 

@@ -58,6 +58,8 @@ class LinearAgent(LearningAgent):
         stationary: Must be false: every step has sums of its own.
     """
 
+    linear = True
+
     def __init__(
         self,
         spec: Spec,

@@ -138,6 +138,12 @@ def _linear_env(d: int) -> str:
     return f"linear_mixture:d={d}"  # 50 states, 4 actions, horizon 5, 10 successors
 
 
+def _draw_linear(results: Runs, directory: Path) -> dict[str, Path]:
+    from discreet.experiments import dimension
+
+    return dimension.draw(results, directory)
+
+
 _LINEAR = Experiment(
     "linear",
     "Linear mixtures: regret against episodes and dimension, with printed noise and ours",
@@ -145,7 +151,7 @@ _LINEAR = Experiment(
     "a quick look): LinOpt-VI and LinOpt-PO (Zhou 2022) without privacy, with a trusted server and with nobody "
     "trusted, at ε = 10, δ = 1e-6. Printed noise is what the paper prints, labelled with the ε that it really "
     "gives: far less than was asked for. Tree is the same mechanism at a proven ε = 10; without a name it is "
-    "our best sum. There is a figure for each d.",
+    "our best sum. There is a figure for each d, and one against d.",
     {
         "env": [_linear_env(d) for d in (2, 5, 10)],
         "agent": ["linopt-vi", "linopt-po"],
@@ -165,6 +171,7 @@ _LINEAR = Experiment(
         "runs": 2,
         "update_every": 20,
     },
+    _draw_linear,
 )
 
 #: All experiments, by name.
