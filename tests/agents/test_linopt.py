@@ -295,6 +295,18 @@ def test_a_feature_bound_is_checked_when_planning_and_clipped_at_the_user(rng):
     assert agent.count == 1
 
 
+def test_auto_takes_the_features_where_there_are_some(rng):
+    spec = linear.world(rng).spec
+    for privacy, name in (
+        (dc.NonPrivate(), "linopt-vi"),
+        (dc.Central(1.0, 1e-6), "linopt-vi"),
+        (dc.Local(1.0, 1e-6), "linopt-vi"),
+        (dc.Central(1.0), "dp-ucbvi"),
+        (dc.Shuffle(1.0, 1e-6), "dp-ucbvi"),
+    ):
+        assert dc.agents.make("auto", spec, episodes=500, privacy=privacy, update_every=100).name == name
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_without_privacy_they_learn(name):

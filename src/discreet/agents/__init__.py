@@ -69,7 +69,7 @@ def make(name: str, spec: Spec, *, episodes: int, seed: Seed = None, **options: 
 
     kind = _class(name)
     if name == "auto" and isinstance(options.get("privacy"), TrustModel):
-        name, defaults = choose(options["privacy"], check_integer("episodes", episodes))
+        name, defaults = choose(options["privacy"], check_integer("episodes", episodes), spec)
         kind, given = _class(name), {key: value for key, value in options.items() if value is not None}
         options = {**defaults, **given}
     if not isinstance(spec, Spec):
