@@ -196,13 +196,13 @@ def test_assumption_2_holds_as_often_as_it_should(privacy):
     failed = {1.0: 0, 1 / 3: 0}
     known = None
     for run in range(1000):
-        private = build(mdp.spec, privacy, seed=run)
+        private = build(mdp.spec, privacy, reads=8, seed=run)
         if known is not None:
             private.__dict__["error"] = known
         known = private.error
         bad = dict.fromkeys(failed, False)
         total = np.zeros(private.layout.size)
-        for _ in range(16):
+        for _ in range(8):
             person = mdp.sample(np.zeros((3, 4), dtype=np.int64), rng)
             report = private.encoder.encode(person, rng)
             raw = RawFeatureEncoder(private.layout, private.encoder.values).encode(person)

@@ -1,9 +1,9 @@
 """``auto``: the best learner that there is for a trust model, chosen from public numbers alone.
 
 The rule is a first one, measured on RiverSwim, chain, random and gridworld (docs/agents/auto.md): without privacy
-UCBVI, with privacy DP-UCBVI, updated a hundred times in a run and at least every 500 users. Where the spec has features,
-LinOpt-VI takes their place if the trust model allows it. The sum and its noise are the trust model's own choice
-(``sum="auto"``).
+UCBVI, with privacy DP-UCBVI, updated a hundred times in a run and at least every 500 users. Where the spec has
+features, LinOpt-VI takes their place if the trust model allows it. The sum and its noise are the trust model's own
+choice (``sum="auto"``).
 """
 
 from __future__ import annotations

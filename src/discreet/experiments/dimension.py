@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def draw(results: Runs, directory: Path) -> dict[str, Path]:
             ticks |= set(ds)
             means = [float(np.mean(by_d[d])) for d in ds]
             errors = [float(np.std(by_d[d], ddof=1) / len(by_d[d]) ** 0.5) if len(by_d[d]) > 1 else 0.0 for d in ds]
-            style = {"color": COLOURS[i % 7], "marker": MARKERS[i % 7], "ls": "-" if i < 7 else "--"}
+            style: dict[str, Any] = {"color": COLOURS[i % 7], "marker": MARKERS[i % 7], "ls": "-" if i < 7 else "--"}
             axes.errorbar(ds, means, errors, ms=4, label=label, **style)
         axes.axhline(1.0, color="grey", ls=":", label="acting at random")
         axes.set(xscale="log", yscale="log", xlabel="dimension d", ylabel="regret, acting at random = 1")
