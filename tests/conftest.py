@@ -11,9 +11,11 @@ import pytest
 import discreet as dc
 
 ROOT = Path(__file__).parent.parent
-#: Agents that update when they are told to; sdp-pe has stages, and tests of its own.
-UPDATED = tuple(name for name in dc.agents.NAMES if name != "sdp-pe")
-#: Those of them that take a private trust model.
+#: Agents on sums of feature products: tried in tests/agents/test_linopt.py.
+LINEAR = ("linopt-vi", "linopt-po")
+#: Agents that count, and update when they are told to; sdp-pe has stages, and tests of its own.
+UPDATED = tuple(name for name in dc.agents.NAMES if name not in (*LINEAR, "sdp-pe"))
+#: Those of them that take a private trust model of any kind.
 PRIVATE = ("pucb", "dp-ucbvi", "private-ucb-vi", "private-ucb-po")
 #: Every sum of every trust model at ε = 1.
 TRUST = {

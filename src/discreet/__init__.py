@@ -44,6 +44,7 @@ _NAMES = {
     "Local": "privacy",
     "NonPrivate": "privacy",
     "Shuffle": "privacy",
+    "LinearMDP": "mdp",
     "TabularMDP": "mdp",
     "Trajectory": "mdp",
     "simulate": "experiments",
@@ -53,6 +54,7 @@ __all__ = [
     "Budget",
     "Central",
     "Guarantee",
+    "LinearMDP",
     "Local",
     "NonPrivate",
     "Shuffle",
@@ -92,7 +94,7 @@ if TYPE_CHECKING:
         theory,
     )
     from discreet.experiments import simulate
-    from discreet.mdp import TabularMDP, Trajectory
+    from discreet.mdp import LinearMDP, TabularMDP, Trajectory
     from discreet.privacy import Budget, Central, Guarantee, Local, NonPrivate, Shuffle
 
 

@@ -9,6 +9,7 @@
     │   ├── BudgetExceeded                 a charge does not fit into the privacy budget
     │   ├── Unproven                       no guarantee can be proven for what was asked
     │   └── InvalidPersonalData            a person's data is out of bounds; names the field and the bound only
+    ├── NumericalError (ArithmeticError)   a computation left the numbers it is proven for; names it
     ├── NotReadable (RuntimeError)         a sum has nothing to release now
     ├── StoreError                         a directory of runs cannot be used as was asked
     │   ├── DamagedStore                   a file of it is missing, truncated or altered; names it
@@ -42,6 +43,7 @@ __all__ = [
     "LockedStore",
     "MissingExtra",
     "NotReadable",
+    "NumericalError",
     "StoreError",
     "UnknownName",
     "Unproven",
@@ -80,6 +82,10 @@ class BudgetExceeded(InvalidInput):
 
 class Unproven(InvalidInput):
     """No guarantee can be proven for what was asked."""
+
+
+class NumericalError(DiscreetError, ArithmeticError):
+    """A computation left the numbers it is proven for, such as a matrix that is not positive definite."""
 
 
 class NotReadable(DiscreetError, RuntimeError):

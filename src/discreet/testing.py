@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from discreet import envs
-from discreet.agents.base import Agent, TabularAgent
+from discreet.agents.base import Agent, LearningAgent
 from discreet.agents.sdp_pe import SDPPE
 from discreet.errors import CheckFailed
-from discreet.mdp import TabularMDP, Trajectory
+from discreet.mdp import FiniteMDP, Trajectory
 from discreet.mdp.policy import check_policy
 from discreet.noise import Role
 from discreet.privacy import Batch, Guarantee, Report
@@ -42,7 +42,7 @@ def _require(condition: bool, message: str) -> None:
         raise CheckFailed(message)
 
 
-def check_env(mdp: TabularMDP, *, episodes: int = 20_000, seed: int = 0) -> None:
+def check_env(mdp: FiniteMDP, *, episodes: int = 20_000, seed: int = 0) -> None:
     """Checks that an environment is what it says.
 
     Distributions and rewards are in bounds, no policy beats the optimum, and what is sampled agrees with the exact
@@ -51,7 +51,7 @@ def check_env(mdp: TabularMDP, *, episodes: int = 20_000, seed: int = 0) -> None
     Raises:
         CheckFailed: Naming what is wrong.
     """
-    _require(isinstance(mdp, TabularMDP), f"an environment is a TabularMDP, got {type(mdp).__name__}")
+    _require(isinstance(mdp, FiniteMDP), f"an environment is a TabularMDP or LinearMDP, got {type(mdp).__name__}")
     H, S, A = mdp.horizon, mdp.states, mdp.actions
     P, r = mdp.transitions, mdp.rewards
     _require(P.shape == (H, S, A, S) and r.shape == (H, S, A), f"shapes {P.shape}, {r.shape} do not fit {mdp.spec}")
@@ -84,13 +84,13 @@ def check_env(mdp: TabularMDP, *, episodes: int = 20_000, seed: int = 0) -> None
         _require(bool(worst <= 0), f"sampled transitions at step h={h} do not have the stated probabilities")
 
 
-def check_agent(make: Callable[[Spec, int, int], Agent], mdp: TabularMDP | None = None) -> None:
+def check_agent(make: Callable[[Spec, int, int], Agent], mdp: FiniteMDP | None = None) -> None:
     """Checks that an agent keeps the protocol of `discreet.agents.Agent`.
 
     Its policies are policies, depend on whole batches only and repeat with the seed; its encoder turns away data that
     is out of bounds without repeating it; its server takes batches and nothing else, never more users than it was
     built for, and an error leaves it unchanged; compiled blocks give the same numbers as the protocol. Of a
-    `discreet.agents.TabularAgent` every policy is rebuilt from what was released (`replay`).
+    `discreet.agents.LearningAgent` every policy is rebuilt from what was released (`replay`).
 
     Args:
         make: Called with a spec, a number of episodes and a seed; returns a new agent.
@@ -115,7 +115,7 @@ def check_agent(make: Callable[[Spec, int, int], Agent], mdp: TabularMDP | None 
     _require(bool(np.array_equal(first, second)), "the same seed gives other policies the second time")
     sizes = [_sizes(make(mdp.spec, 50, 0), mdp, people) for people in (1, 2)]
     _require(sizes[0] == sizes[1], "the sizes of batches depend on what people did")
-    if isinstance(agent, TabularAgent):
+    if isinstance(agent, LearningAgent):
         _check_replay(make, mdp, _protocol)
         if agent.compiled:
             block = _block(agent, mdp)
@@ -123,11 +123,11 @@ def check_agent(make: Callable[[Spec, int, int], Agent], mdp: TabularMDP | None 
             _check_replay(make, mdp, _block)
 
 
-def _report(agent: Agent, mdp: TabularMDP, rng: np.random.Generator) -> Any:
+def _report(agent: Agent, mdp: FiniteMDP, rng: np.random.Generator) -> Any:
     return agent.encoder.encode(mdp.sample(agent.policy, rng), rng)
 
 
-def _protocol(agent: Agent, mdp: TabularMDP) -> NDArray[Any]:
+def _protocol(agent: Agent, mdp: FiniteMDP) -> NDArray[Any]:
     """Plays all whole batches person by person; returns the policy at first and after each batch."""
     people, noise = np.random.default_rng(1), np.random.default_rng(2)
     policies = [agent.policy]
@@ -139,7 +139,7 @@ def _protocol(agent: Agent, mdp: TabularMDP) -> NDArray[Any]:
     return np.array(policies)
 
 
-def _sizes(agent: Agent, mdp: TabularMDP, seed: int) -> list[int]:
+def _sizes(agent: Agent, mdp: FiniteMDP, seed: int) -> list[int]:
     """Returns the sizes of the batches for one draw of people."""
     people, noise, sizes = np.random.default_rng(seed), np.random.default_rng(2), []
     while agent.count + agent.batch_size <= agent.episodes:
@@ -149,7 +149,7 @@ def _sizes(agent: Agent, mdp: TabularMDP, seed: int) -> list[int]:
     return sizes
 
 
-def _block(agent: TabularAgent, mdp: TabularMDP) -> NDArray[Any]:
+def _block(agent: LearningAgent, mdp: FiniteMDP) -> NDArray[Any]:
     """Does what `_protocol` does in one compiled call."""
     ends = agent.schedule.ends(0, agent.episodes)
     replan = np.zeros(ends[-1] if len(ends) else 0, dtype=np.bool_)
@@ -159,7 +159,7 @@ def _block(agent: TabularAgent, mdp: TabularMDP) -> NDArray[Any]:
     return policies
 
 
-def _check_encoder(agent: Agent, mdp: TabularMDP) -> None:
+def _check_encoder(agent: Agent, mdp: FiniteMDP) -> None:
     """An encoder returns reports, and turns away a person's bad data without repeating it."""
     rng = np.random.default_rng(0)
     _require(isinstance(_report(agent, mdp, rng), Report), "encoder.encode must return a Report")
@@ -191,7 +191,7 @@ def _shown(agent: Agent) -> NDArray[Any]:
     return np.repeat([policy for policy, _ in schedule], [users for _, users in schedule], axis=0)
 
 
-def _check_batches(agent: Agent, mdp: TabularMDP) -> None:
+def _check_batches(agent: Agent, mdp: FiniteMDP) -> None:
     """Policies are valid, cannot be changed from outside, and change between batches or by a public schedule only."""
     rng = np.random.default_rng(0)
     for _ in range(2):
@@ -218,7 +218,7 @@ def _check_batches(agent: Agent, mdp: TabularMDP) -> None:
         _require(agent.count == count + size, "agent.count must grow by the users of the batch")
 
 
-def _check_capacity(agent: Agent, mdp: TabularMDP) -> None:
+def _check_capacity(agent: Agent, mdp: FiniteMDP) -> None:
     """The server refuses what is no batch, and more users than it was built for; refusing changes nothing."""
     rng = np.random.default_rng(0)
     before = np.array(agent.policy)
@@ -275,7 +275,7 @@ class Record:
         return [released for batch in self.batches for released in batch.releases]
 
 
-def record(agent: TabularAgent) -> Record:
+def record(agent: LearningAgent) -> Record:
     """Starts to record everything that a new ``agent`` releases, on both paths; the record grows as people play."""
     _require(agent.count == 0, "recording starts before the first user")
     found = Record(_shown(agent))
@@ -336,7 +336,7 @@ class _Playback:
         del state
 
 
-def replay(played: Record, agent: TabularAgent) -> None:
+def replay(played: Record, agent: LearningAgent) -> None:
     """Rebuilds every policy of a record from the releases, the public parameters and the agent's own randomness alone.
 
     This shows that nothing else steers the agent: no raw count, no noise, nobody's data.
@@ -376,13 +376,13 @@ def replay(played: Record, agent: TabularAgent) -> None:
 
 def _check_replay(
     make: Callable[[Spec, int, int], Agent],
-    mdp: TabularMDP,
-    path: Callable[[Any, TabularMDP], NDArray[Any]],
+    mdp: FiniteMDP,
+    path: Callable[[Any, FiniteMDP], NDArray[Any]],
 ) -> None:
     """Plays all whole batches on one path, and replays them."""
     agent, again = make(mdp.spec, 50, 0), make(mdp.spec, 50, 0)
-    assert isinstance(agent, TabularAgent)
-    assert isinstance(again, TabularAgent)
+    assert isinstance(agent, LearningAgent)
+    assert isinstance(again, LearningAgent)
     played = record(agent)
     path(agent, mdp)
     replay(played, again)

@@ -448,12 +448,78 @@ def test_an_agent_that_plans_with_raw_counts_is_caught():
     assert finding.attack == "releases and policies"
 
 
+# linear agents
+
+
+@pytest.mark.slow
+def test_no_bound_exceeds_the_claim_of_the_linear_privatizer():
+    """Must show: features and values at their bounds, as far apart as they can be, centrally and locally."""
+    for privacy, steps in ((dc.Central(1.0, 1e-3, sum="tree"), 2), (dc.Local(1.0, 1e-3), 1)):
+        finding = audit.audit(audit.linear(privacy, steps=steps), runs=8000, seed=1)
+        assert not finding.violated
+        assert finding.lower_bound > 0.3  # and the attack is a good one
+
+
+@pytest.mark.slow
+def test_linear_sums_with_half_the_noise_are_caught():
+    honest = audit.linear(dc.Central(1.0, 1e-3, sum="tree"))
+
+    def half(copies, rng):
+        found = honest.make(copies, rng)
+        found.scale /= 2
+        return found
+
+    caught(dataclasses.replace(honest, make=half, end_to_end=None), runs=20_000)
+    local = audit.linear(dc.Local(1.0, 1e-3))
+    encoder = dataclasses.replace(local.encoder, scale=local.encoder.scale / 2)
+    caught(dataclasses.replace(local, encoder=encoder), runs=20_000)
+
+
+def test_a_forgotten_vector_sum_is_caught(monkeypatch):
+    """Must show, planted: the server adds no noise to the vectors."""
+    honest = audit.linear(dc.Central(1.0, 1e-3, sum="batch"), reads=1)
+    width, read = len(honest.zero), PrivateSum.read  # one step: a 2×2 matrix, 3 coordinates, and a vector of 2
+
+    def forgetful(self):
+        released = read(self)
+        own = np.arange(self.size) % width >= 3
+        released[own] = self._total[own]
+        return released
+
+    assert not audit.audit(honest, runs=400, seed=2).violated
+    monkeypatch.setattr(PrivateSum, "read", forgetful)
+    assert caught(honest, runs=400).attack == "end to end"
+
+
+@pytest.mark.slow
+def test_a_vector_sum_that_the_account_forgot_is_caught():
+    """Must show, planted: noise that is calibrated for the matrices alone, √1 for √2."""
+    honest = audit.linear(dc.Central(1.0, 1e-3, sum="batch"), reads=1)
+
+    def short(copies, rng):
+        found = honest.make(copies, rng)
+        found.scale /= np.sqrt(2)
+        return found
+
+    caught(dataclasses.replace(honest, make=short, end_to_end=None), runs=400_000)
+
+
+@pytest.mark.parametrize("name", ["linopt-vi", "linopt-po"])
+def test_a_linear_agent_with_too_little_noise_is_caught(name):
+    """What a person adds depends on the values that were released: the attack follows them."""
+    target = audit.agent(name, dc.Central(1.0, 1e-3))
+    assert not audit.audit(target, runs=200, seed=1).violated
+    target.prototype.privatizer.sum.scale /= 8
+    caught(target, runs=200)
+
+
 # by name
 
 
 def test_targets_by_name():
     for name in audit.TARGETS:
-        delta = 1e-3 if name in ("gaussian", "factored", "shuffle", "algorithm-4") else 0.0
+        gaussian = ("gaussian", "factored", "shuffle", "algorithm-4", "linear", "linopt-vi", "linopt-po", "rlsvi")
+        delta = 1e-3 if name in gaussian else 0.0
         assert named(name, epsilon=1.0, delta=delta).name == name
     for options, message in (
         ({"name": "tre"}, "did you mean 'tree'"),

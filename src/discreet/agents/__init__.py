@@ -11,11 +11,22 @@ from discreet.errors import InvalidInput, UnknownName, check_integer
 if TYPE_CHECKING:
     import os
 
-    from discreet.agents.base import TabularAgent
+    from discreet.agents.learning import LearningAgent
     from discreet.mdp import Spec
     from discreet.noise import Seed
 
-__all__ = ["NAMES", "PRESETS", "defaults", "epsilon_follows", "is_private", "load", "make", "protects", "summary"]
+__all__ = [
+    "NAMES",
+    "PRESETS",
+    "defaults",
+    "epsilon_follows",
+    "is_linear",
+    "is_private",
+    "load",
+    "make",
+    "protects",
+    "summary",
+]
 
 _AGENTS = {
     "ucbvi": ("discreet.agents.ucbvi", "UCBVI"),
@@ -26,6 +37,8 @@ _AGENTS = {
     "private-ucb-po": ("discreet.agents.private_ucb_po", "PrivateUCBPO"),
     "rlsvi": ("discreet.agents.rlsvi", "RLSVI"),
     "sdp-pe": ("discreet.agents.sdp_pe", "SDPPE"),
+    "linopt-vi": ("discreet.agents.linopt_vi", "LinOptVI"),
+    "linopt-po": ("discreet.agents.linopt_po", "LinOptPO"),
 }
 
 #: Every name that `make` knows.
@@ -34,15 +47,15 @@ NAMES: tuple[str, ...] = (*_AGENTS, "auto")
 PRESETS: tuple[str, ...] = ("theory", "practical")
 
 
-def _class(name: str) -> type[TabularAgent]:
+def _class(name: str) -> type[LearningAgent]:
     if name not in NAMES:
         raise UnknownName("agent", name, NAMES)
     module, attribute = _AGENTS["dp-ucbvi" if name == "auto" else name]
-    found: type[TabularAgent] = getattr(importlib.import_module(module), attribute)
+    found: type[LearningAgent] = getattr(importlib.import_module(module), attribute)
     return found
 
 
-def make(name: str, spec: Spec, *, episodes: int, seed: Seed = None, **options: Any) -> TabularAgent:
+def make(name: str, spec: Spec, *, episodes: int, seed: Seed = None, **options: Any) -> LearningAgent:
     """Returns a new agent.
 
     Args:
@@ -76,7 +89,7 @@ def make(name: str, spec: Spec, *, episodes: int, seed: Seed = None, **options: 
 
     kind = _class(name)
     if name == "auto" and isinstance(options.get("privacy"), TrustModel):
-        name, defaults = choose(options["privacy"], check_integer("episodes", episodes))
+        name, defaults = choose(options["privacy"], check_integer("episodes", episodes), spec)
         kind, given = _class(name), {key: value for key, value in options.items() if value is not None}
         options = {**defaults, **given}
     if not isinstance(spec, Spec):
@@ -88,7 +101,7 @@ def make(name: str, spec: Spec, *, episodes: int, seed: Seed = None, **options: 
     return kind(spec, episodes=episodes, seed=seed, **options)
 
 
-def _options(kind: type[TabularAgent]) -> dict[str, Any]:
+def _options(kind: type[LearningAgent]) -> dict[str, Any]:
     """Returns what an agent takes beside the sizes and the seed, and the defaults."""
     parameters = inspect.signature(kind).parameters
     return {key: found.default for key, found in parameters.items() if key not in ("spec", "episodes", "seed")}
@@ -114,7 +127,12 @@ def protects(name: str) -> str:
     return _class(name).protects
 
 
-def load(path: str | os.PathLike[str]) -> TabularAgent:
+def is_linear(name: str) -> bool:
+    """Returns whether an agent learns from sums of feature products instead of counts."""
+    return _class(name).linear
+
+
+def load(path: str | os.PathLike[str]) -> LearningAgent:
     """Takes a saved agent out of its file: it goes on exactly, bit for bit, where ``agent.save(path)`` left it.
 
     The file holds personal data and is used up: a second agent that went on from it would use the same noise twice.
@@ -141,6 +159,6 @@ def summary(name: str) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("Agent", "TabularAgent"):
+    if name in ("Agent", "LearningAgent", "TabularAgent"):
         return getattr(importlib.import_module("discreet.agents.base"), name)
     raise AttributeError(f"module 'discreet.agents' has no attribute {name!r}")

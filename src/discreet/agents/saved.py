@@ -30,7 +30,7 @@ import numpy as np
 from discreet import __version__
 from discreet.agents import make
 from discreet.errors import InvalidInput
-from discreet.mdp import Spec
+from discreet.mdp import LinearSpec, Spec
 from discreet.noise import Role
 from discreet.privacy import (
     BitsReport,
@@ -38,6 +38,7 @@ from discreet.privacy import (
     Local,
     NoisyReport,
     NonPrivate,
+    RawFeatureReport,
     RawReport,
     SampledReport,
     Sensitivity,
@@ -45,7 +46,8 @@ from discreet.privacy import (
     SimulatedReport,
 )
 from discreet.privacy.sensitivity import UserBound
-from discreet.privatizers import CentralPrivatizer, NonPrivatePrivatizer, ShufflePrivatizer, StagedPrivatizer
+from discreet.privatizers import NonPrivatePrivatizer, Regulariser, ShufflePrivatizer, StagedPrivatizer
+from discreet.privatizers.central import CentralServer
 from discreet.privatizers.encoders import (
     KINDS,
     BinomialEncoder,
@@ -55,13 +57,14 @@ from discreet.privatizers.encoders import (
     SimulatedBinomialEncoder,
     from_json,
 )
+from discreet.privatizers.features import NoisyFeatureEncoder, RawFeatureEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from discreet.agents.base import TabularAgent
+    from discreet.agents.base import LearningAgent
 
 __all__ = ["load", "pack", "save", "seal", "unpack", "unseal"]
 
@@ -72,16 +75,27 @@ _HEAD = struct.Struct(">IQ")  # version, length of the body
 _DIGEST = hashlib.sha256().digest_size
 
 _RECORDS: dict[str, Any] = {
-    kind.__name__: kind for kind in (Spec, Sensitivity, UserBound, NonPrivate, Central, Local, Shuffle)
+    kind.__name__: kind
+    for kind in (Spec, LinearSpec, Regulariser, Sensitivity, UserBound, NonPrivate, Central, Local, Shuffle)
 }
 _REPORTS: dict[str, Any] = {
-    kind.__name__: kind for kind in (RawReport, NoisyReport, SampledReport, BitsReport, SimulatedReport)
+    kind.__name__: kind
+    for kind in (RawReport, RawFeatureReport, NoisyReport, SampledReport, BitsReport, SimulatedReport)
 }
+_ENCODERS = (
+    RawEncoder,
+    NoisyEncoder,
+    SampledEncoder,
+    BinomialEncoder,
+    SimulatedBinomialEncoder,
+    RawFeatureEncoder,
+    NoisyFeatureEncoder,
+)
 _GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
-def save(agent: TabularAgent, path: str | os.PathLike[str]) -> None:
-    """Moves an agent into a new file that only its owner can read; see `TabularAgent.save`."""
+def save(agent: LearningAgent, path: str | os.PathLike[str]) -> None:
+    """Moves an agent into a new file that only its owner can read; see `LearningAgent.save`."""
     agent._check_here()
     shown, target = os.fspath(path), _resolved(path)
     if target.exists():
@@ -105,7 +119,7 @@ def save(agent: TabularAgent, path: str | os.PathLike[str]) -> None:
     _sync(target.parent)
 
 
-def load(path: str | os.PathLike[str]) -> TabularAgent:
+def load(path: str | os.PathLike[str]) -> LearningAgent:
     """Takes an agent out of its file, which is used up; see `discreet.agents.load`."""
     shown, target = os.fspath(path), _resolved(path)
     claimed = _beside(target, "loading")
@@ -132,7 +146,7 @@ def load(path: str | os.PathLike[str]) -> TabularAgent:
     return agent
 
 
-def pack(agent: TabularAgent) -> bytes:
+def pack(agent: LearningAgent) -> bytes:
     """Returns all that is needed to go on exactly: personal data and noise. Nothing about the agent changes."""
     arrays: dict[str, NDArray[Any]] = {}
     document = json.dumps(_plain(_contents(agent), arrays), sort_keys=True)
@@ -141,7 +155,7 @@ def pack(agent: TabularAgent) -> bytes:
     return buffer.getvalue()
 
 
-def _contents(agent: TabularAgent) -> dict[str, Any]:
+def _contents(agent: LearningAgent) -> dict[str, Any]:
     private, seed = agent.privatizer, agent.seed
     sums, planned = agent.snapshot()
     streams = {role.name: generator.bit_generator.state for role, generator in agent.streams.items()}
@@ -170,7 +184,7 @@ def _contents(agent: TabularAgent) -> dict[str, Any]:
     }
 
 
-def unpack(body: bytes) -> TabularAgent:
+def unpack(body: bytes) -> LearningAgent:
     """Returns the agent that `pack` described. What was calibrated is taken from there, not calibrated anew."""
     with np.load(io.BytesIO(body), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
@@ -208,10 +222,10 @@ def unpack(body: bytes) -> TabularAgent:
     return agent
 
 
-def _sums_own(agent: TabularAgent) -> bool:
+def _sums_own(agent: LearningAgent) -> bool:
     """Whether the agent's noise comes from a generator that its sum keeps."""
     private = agent.privatizer
-    return isinstance(private, CentralPrivatizer) or (
+    return isinstance(private, CentralServer) or (
         isinstance(private, StagedPrivatizer) and isinstance(agent.privacy, Central)
     )
 
@@ -228,9 +242,10 @@ def _encoders(private: Any) -> dict[int, Any]:
 
 
 def _public(encoder: Any) -> str:
-    if not isinstance(encoder, RawEncoder | NoisyEncoder | SampledEncoder | BinomialEncoder | SimulatedBinomialEncoder):
+    if not isinstance(encoder, _ENCODERS):
         raise InvalidInput(f"this agent cannot be saved: its encoder is a {type(encoder).__name__}")
-    return encoder.to_json()
+    text: str = encoder.to_json()
+    return text
 
 
 def _stacked(reports: Sequence[Any]) -> dict[str, Any]:
@@ -287,7 +302,7 @@ def _whole(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
     return {key: _whole(item, arrays) for key, item in value.items()}
 
 
-def _rebuilt(body: bytes) -> TabularAgent:
+def _rebuilt(body: bytes) -> LearningAgent:
     """Returns what `unpack` does; whatever is wrong becomes one line that repeats nobody's data."""
     try:
         return unpack(body)

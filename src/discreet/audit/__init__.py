@@ -2,6 +2,7 @@
 
 from discreet.audit.agents import AgentTarget, agent
 from discreet.audit.bound import Finding, audit, lower_bound
+from discreet.audit.linear import linear
 from discreet.audit.local import LocalTarget, local
 from discreet.audit.rlsvi import ValuesTarget, rlsvi
 from discreet.audit.shuffle import PrintedTarget, ShuffleTarget, printed, shuffle
@@ -21,6 +22,7 @@ __all__ = [
     "agent",
     "audit",
     "central",
+    "linear",
     "local",
     "lower_bound",
     "named",

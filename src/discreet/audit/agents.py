@@ -10,12 +10,13 @@ import numpy as np
 
 from discreet import agents
 from discreet.audit.world import corners, tiny
-from discreet.privatizers import CentralPrivatizer
+from discreet.privacy import RawFeatureReport
+from discreet.privatizers.central import CentralServer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from discreet.agents.base import TabularAgent
+    from discreet.agents.learning import LearningAgent
     from discreet.mdp import Trajectory
     from discreet.privacy import Central, Guarantee
 
@@ -42,7 +43,7 @@ class AgentTarget:
 
     name: str
     claim: Guarantee
-    prototype: TabularAgent
+    prototype: LearningAgent
     people: tuple[Trajectory, Trajectory]
     position: int = 0
     runs: int = 4000
@@ -50,50 +51,55 @@ class AgentTarget:
     def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
         """Runs the agent ``runs`` times."""
         private, fresh = self._privatizer, self.prototype.snapshot()
-        vectors = [self._vector(person) for person in self.people]
         solve, scale = np.linalg.inv(private.sum.factorisation.matrix()), private.sum.scale
         laplace = private.noise == "laplace"
         seen, ratios = [], np.empty(runs)
         for i in range(runs):
             self.prototype.restore(copy.deepcopy(fresh))
             private.sum._rng = rng
-            releases, policies = self._run(world, rng)
+            releases, policies, added = self._run(world, rng)
+            apart = added[self.position, 1] - added[self.position, 0]
             logs = []
-            for vector in vectors:
-                data = np.arange(1.0, len(releases) + 1)[:, None] * vectors[0]  # everybody is like the first
-                data[self.position :] += vector - vectors[0]  # but one
+            for difference in (0.0 * apart, apart):
+                data = np.cumsum(added[:, 0], axis=0)  # everybody is like the first
+                data[self.position :] += difference  # but one
                 z = solve @ (releases - data) / scale  # the releases are prefix sums plus B z
                 logs.append(float((-np.abs(z) if laplace else -(z**2) / 2).sum()))
             ratios[i] = round(logs[1] - logs[0], _DIGITS)
-            seen.append(np.concatenate([np.round(releases @ (vectors[1] - vectors[0]), _DIGITS), policies]))
+            seen.append(np.concatenate([np.round(releases @ apart, _DIGITS), policies]))
         self.prototype.restore(fresh)
         return {"likelihood ratio": ratios, "releases and policies": np.array(seen)}
 
     @property
-    def _privatizer(self) -> CentralPrivatizer:
+    def _privatizer(self) -> CentralServer:
         private = self.prototype.privatizer
-        assert isinstance(private, CentralPrivatizer)
+        assert isinstance(private, CentralServer)
         return private
 
     def _vector(self, person: Trajectory) -> NDArray[np.float64]:
-        """Returns what a person adds to the sums."""
-        report, vector = self._privatizer.encoder.encode(person), np.zeros(self._privatizer.layout.size)
+        """Returns what a person adds to the sums now; for linear agents it depends on what was released."""
+        private: Any = self._privatizer
+        report, vector = private.encoder.encode(person), np.zeros(private.sum.size)
+        if isinstance(report, RawFeatureReport):
+            whole: NDArray[np.float64] = private.layout.vectors(report.features[None], report.targets[None])[0]
+            return whole
         np.add.at(vector, report.indices, report.values)
         return vector
 
-    def _run(self, world: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns all releases, (batches, size), and all policies, flat."""
-        agent, visits = self.prototype, self._privatizer.layout.visits
+    def _run(
+        self, world: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Returns all releases, (batches, size), all policies, flat, and what each person adds, (batches, 2, size)."""
+        agent, added = self.prototype, []
         releases: list[NDArray[np.float64]] = []
         policies: list[NDArray[Any]] = [agent.policy]
         for t in range(agent.episodes):
             person = self.people[world if t == self.position else 0]
+            added.append([self._vector(one) for one in self.people])
             agent.observe(agent.shuffler([agent.encoder.encode(person, rng)], rng))
-            released = agent.privatizer.counts()  # the same again: a release is made once
-            arrays = (released.visits, released.transitions, released.rewards)
-            releases.append(np.concatenate([array.ravel() for array in (arrays if visits else arrays[1:])]))
+            releases.append(self._privatizer.sum.read())  # the same again: a release is made once
             policies.append(agent.policy)
-        return np.array(releases), np.array(policies, dtype=np.float64).ravel()
+        return np.array(releases), np.array(policies, dtype=np.float64).ravel(), np.array(added)
 
 
 def agent(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from discreet.mdp import Trajectory
     from discreet.privacy import Guarantee, Local
+    from discreet.privatizers.features import NoisyFeatureEncoder
 
 __all__ = ["LocalTarget", "local"]
 
@@ -37,7 +38,7 @@ class LocalTarget:
 
     name: str
     claim: Guarantee
-    encoder: NoisyEncoder | SampledEncoder
+    encoder: NoisyEncoder | NoisyFeatureEncoder | SampledEncoder
     people: tuple[Trajectory, Trajectory]
 
     @property
@@ -52,7 +53,7 @@ class LocalTarget:
         return self._vectors(self.encoder, world, runs, rng)
 
     def _vectors(
-        self, encoder: NoisyEncoder, world: int, runs: int, rng: np.random.Generator
+        self, encoder: NoisyEncoder | NoisyFeatureEncoder, world: int, runs: int, rng: np.random.Generator
     ) -> dict[str, NDArray[np.float64]]:
         """Noise is drawn for many people at once, as `encode` draws it; some reports come from `encode` itself."""
         vectors = [encoder.vector(person) for person in self.people]

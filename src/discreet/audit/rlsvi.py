@@ -15,7 +15,7 @@ from discreet.privacy.rlsvi import beta
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from discreet.agents.base import TabularAgent
+    from discreet.agents.base import LearningAgent
     from discreet.privacy import Central, Guarantee
 
 __all__ = ["ValuesTarget", "rlsvi"]
@@ -39,7 +39,7 @@ class ValuesTarget:
 
     name: str
     claim: Guarantee
-    prototype: TabularAgent
+    prototype: LearningAgent
     runs: int = 4000
 
     def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from discreet import agents
 from discreet.audit.agents import agent
+from discreet.audit.linear import linear
 from discreet.audit.local import local
 from discreet.audit.rlsvi import rlsvi
 from discreet.audit.shuffle import printed, shuffle
@@ -24,9 +25,17 @@ __all__ = ["TARGETS", "Target", "named"]
 _APART = ("auto", "rlsvi", "sdp-pe")
 _AGENTS = tuple(name for name in agents.NAMES if agents.is_private(name) and name not in _APART)
 #: What `discreet audit` knows: a number, a stream of counts, the privatizers of the trust models, a printed protocol,
-#: and agents under central privacy.
+#: the linear privatizer and agents under central privacy.
 TARGETS: tuple[str, ...] = (
-    *("laplace", "gaussian", *CENTRAL, "central", "local", "shuffle", "algorithm-4", *_AGENTS),
+    "laplace",
+    "gaussian",
+    *CENTRAL,
+    "central",
+    "local",
+    "shuffle",
+    "algorithm-4",
+    "linear",
+    *_AGENTS,
     "rlsvi",
 )
 
@@ -39,6 +48,16 @@ _TAKES: dict[str, tuple[str, ...]] = {
     "shuffle": ("calibration", "release", "honest_fraction", "silent", "stationary", "steps", "users"),
     "algorithm-4": ("steps", "users"),
     "rlsvi": ("accounting", "noise_scale", "stationary", "steps", "reads"),
+    "linear": ("sum", "calibration", "steps", "reads"),
+}
+
+
+_PRIVATIZERS: dict[str, tuple[Any, Any]] = {
+    "central": (Central, central),
+    "local": (Local, local),
+    "shuffle": (Shuffle, shuffle),
+    "rlsvi": (Central, rlsvi),
+    "linear": (Central, linear),
 }
 
 
@@ -76,14 +95,10 @@ def named(name: str, *, epsilon: float, delta: float = 0.0, **options: Any) -> T
         raise UnknownName("target", name, TARGETS)
     options = _taken(name, options)
     trust = {key: options.pop(key) for key in _TRUST if key in options}
-    if name == "central":
-        return central(Central(epsilon, delta, **trust), **options)
-    if name == "local":
-        return local(Local(epsilon, delta, **trust), **options)
-    if name == "shuffle":
-        return shuffle(Shuffle(epsilon, delta, **trust), **options)
-    if name == "rlsvi":
-        return rlsvi(Central(epsilon, delta), **options)
+    if name in _PRIVATIZERS:
+        model, make = _PRIVATIZERS[name]
+        made: Target = make(model(epsilon, delta, **trust), **options)
+        return made
     if name in _AGENTS:
         return agent(name, Central(epsilon, delta, **trust), **options)
     budget = Budget(epsilon, delta)

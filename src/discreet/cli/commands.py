@@ -53,6 +53,7 @@ _SHOWN = ("preset", "stationary", "failure", "bonus_scale", "accounting")
 @click.option("--policies", help="sdp-pe: implicit, or enumerate, which lists all of them.  [default: implicit]")
 @click.option("--failure", type=float, help="The papers' failure probability.  [default: 0.05]")
 @click.option("--bonus-scale", type=float, help="Multiplies every bonus.  [default: 1]")
+@click.option("--feature-bound", type=float, help="Linear agents: largest norm of a value feature.  [default: √d₁·H]")
 @click.option(
     "--alpha",
     type=float,

@@ -107,7 +107,7 @@ def _duration(seconds: float) -> str:
 def reproduce(experiment: str, quick: bool, out: Path | None, **options: Any) -> None:
     """Do a published experiment from end to end: runs, table, figures and a page.
 
-    EXPERIMENT is riverswim, pac, trust, rlsvi or shuffle; discreet list says what they are.
+    EXPERIMENT is riverswim, pac, trust, rlsvi, shuffle or linear; discreet list says what they are.
     """
     from discreet import results as stored
     from discreet.experiments import report as pages

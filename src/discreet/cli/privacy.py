@@ -89,9 +89,10 @@ def budget(
 def audit(target: str, runs: int | None, seed: int | None, as_json: bool, **options: Any) -> None:
     """Attack a mechanism, and print what is proven to leak beside what is claimed.
 
-    TARGET is laplace or gaussian (a single number); tree, smooth-tree, factored or batch (a stream of counts); central,
-    local or shuffle (what a server sees of a tiny world); algorithm-4 (the shuffle protocol as printed); or an agent
-    (all releases and policies of a run under central privacy). Exits with 1 if the claim is broken.
+    TARGET is laplace or gaussian (a single number); tree, smooth-tree, factored or batch (a stream of counts);
+    central, local or shuffle (what a server sees of a tiny world); algorithm-4 (the shuffle protocol as printed);
+    linear (sums of feature products); or an agent (all releases and policies of a run under central privacy).
+    Exits with 1 if the claim is broken.
     """
     from discreet.audit import audit as attack
     from discreet.audit import named

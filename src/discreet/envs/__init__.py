@@ -9,6 +9,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from discreet.envs.classic import chain, gridworld, hard, random, riverswim
+from discreet.envs.linear import as_linear, linear_mixture
 from discreet.envs.tables import cliffwalking, from_gymnasium, frozenlake, taxi
 from discreet.envs.text import environment
 from discreet.errors import InvalidInput, UnknownName
@@ -16,16 +17,18 @@ from discreet.errors import InvalidInput, UnknownName
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from discreet.mdp import TabularMDP
+    from discreet.mdp import FiniteMDP
 
 __all__ = [
     "NAMES",
+    "as_linear",
     "chain",
     "cliffwalking",
     "from_gymnasium",
     "frozenlake",
     "gridworld",
     "hard",
+    "linear_mixture",
     "make",
     "parameters",
     "random",
@@ -34,7 +37,7 @@ __all__ = [
     "taxi",
 ]
 
-_MAKERS: dict[str, Callable[..., TabularMDP]] = {
+_MAKERS: dict[str, Callable[..., FiniteMDP]] = {
     "riverswim": riverswim,
     "chain": chain,
     "hard": hard,
@@ -43,13 +46,14 @@ _MAKERS: dict[str, Callable[..., TabularMDP]] = {
     "frozenlake": frozenlake,
     "taxi": taxi,
     "cliffwalking": cliffwalking,
+    "linear_mixture": linear_mixture,
 }
 
 #: Every name that `make` knows.
 NAMES: tuple[str, ...] = tuple(_MAKERS)
 
 
-def make(name: str, **parameters: Any) -> TabularMDP:
+def make(name: str, **parameters: Any) -> FiniteMDP:
     """Returns the environment called ``name``, for example ``make("riverswim", states=6, horizon=20)``."""
     if name not in _MAKERS:
         raise UnknownName("environment", name, NAMES)
@@ -63,7 +67,7 @@ def make(name: str, **parameters: Any) -> TabularMDP:
         raise InvalidInput(f"{name}: {error}") from error
 
 
-def read(text: str) -> TabularMDP:
+def read(text: str) -> FiniteMDP:
     """Returns the environment that ``name[:key=value,…]`` stands for, as on the command line."""
     name, given = environment(text)
     return make(name, **given)

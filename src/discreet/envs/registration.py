@@ -1,4 +1,4 @@
-"""Gymnasium out: every `TabularMDP` is a Gymnasium environment, and ours are registered under ``discreet/``."""
+"""Gymnasium out: every `FiniteMDP` is a Gymnasium environment, and ours are registered under ``discreet/``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from discreet import envs
 from discreet.mdp.policy import cumulate
 
 if TYPE_CHECKING:
-    from discreet.mdp import TabularMDP
+    from discreet.mdp import FiniteMDP
 
 __all__ = ["IDS", "TabularEnv", "make_env", "register"]
 
@@ -22,18 +22,19 @@ IDS: dict[str, str] = {
     "discreet/Hard-v0": "hard",
     "discreet/Random-v0": "random",
     "discreet/GridWorld-v0": "gridworld",
+    "discreet/LinearMixture-v0": "linear_mixture",
 }
 
 
 class TabularEnv(gymnasium.Env[np.int64, np.int64]):
-    """Steps through a `TabularMDP`.
+    """Steps through a `FiniteMDP`.
 
     Observations are states, ``info["step"]`` is h (from 0). After H steps an episode is truncated.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
 
-    def __init__(self, mdp: TabularMDP, render_mode: None = None) -> None:
+    def __init__(self, mdp: FiniteMDP, render_mode: None = None) -> None:
         self.mdp = mdp
         self.render_mode = render_mode
         self.observation_space = gymnasium.spaces.Discrete(mdp.states)

@@ -71,6 +71,11 @@ class BudgetReport:
             raise InvalidInput("there is no budget without privacy: the trust model must be central, local or shuffle")
         if not agents.is_private(agent):
             raise InvalidInput(f"there is no budget without privacy: {agent} offers none")
+        if agents.is_linear(agent):
+            raise InvalidInput(
+                f"discreet budget compares sums of counts, and {agent} has none: its guarantee and noise are in "
+                "dc.agents.make(…).guarantee and .privatizer"
+            )
         check_integer("episodes", episodes)
         if update_every is None:
             update_every = default_update(privacy, episodes)

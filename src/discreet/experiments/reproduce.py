@@ -226,8 +226,50 @@ _SHUFFLE = Experiment(
     _draw_shuffle,
 )
 
+
+def _linear_env(d: int) -> str:
+    return f"linear_mixture:d={d}"  # 50 states, 4 actions, horizon 5, 10 successors
+
+
+def _draw_linear(results: Runs, directory: Path) -> dict[str, Path]:
+    from discreet.experiments import dimension
+
+    return dimension.draw(results, directory)
+
+
+_LINEAR = Experiment(
+    "linear",
+    "Linear mixtures: regret against episodes and dimension, with printed noise and ours",
+    "Random mixtures of d known kernels over 50 states (4 actions, horizon 5), an update every 10 people (20 in "
+    "a quick look): LinOpt-VI and LinOpt-PO (Zhou 2022) without privacy, with a trusted server and with nobody "
+    "trusted, at ε = 10, δ = 1e-6. Printed noise is what the paper prints, labelled with the ε that it really "
+    "gives: far less than was asked for. Tree is the same mechanism at a proven ε = 10; without a name it is "
+    "our best sum. There is a figure for each d, and one against d.",
+    {
+        "env": [_linear_env(d) for d in (2, 5, 10)],
+        "agent": ["linopt-vi", "linopt-po"],
+        "episodes": 50_000,
+        "runs": 5,
+        "seed": 0,
+        "update_every": 50,
+        "setting": [
+            {"trust": "none"},
+            {"trust": "central", "epsilon": 10, "delta": 1e-6, "sum": "tree", "calibration": ["paper", "sound"]},
+            {"trust": ["central", "local"], "epsilon": 10, "delta": 1e-6},
+        ],
+    },
+    {
+        "env": [_linear_env(d) for d in (2, 5)],
+        "episodes": 1_000,
+        "runs": 2,
+        "update_every": 20,
+    },
+    _draw_linear,
+)
+
+_ALL = (_RIVERSWIM, _PAC, _TRUST, _RLSVI, _SHUFFLE, _LINEAR)
 #: All experiments, by name.
-EXPERIMENTS: dict[str, Experiment] = {found.name: found for found in (_RIVERSWIM, _PAC, _TRUST, _RLSVI, _SHUFFLE)}
+EXPERIMENTS: dict[str, Experiment] = {found.name: found for found in _ALL}
 
 
 def experiment(name: str) -> Experiment:

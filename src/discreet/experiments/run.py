@@ -21,7 +21,7 @@ from discreet.privacy.accounting import gaussian_epsilon
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from discreet.mdp import TabularMDP
+    from discreet.mdp import FiniteMDP
     from discreet.privacy import Guarantee
 
 __all__ = ["Run"]
@@ -45,7 +45,7 @@ class Run:
     """
 
     env: str
-    mdp: TabularMDP
+    mdp: FiniteMDP
     agent: str
     options: dict[str, Any]
     episodes: int

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from discreet.agents.base import TabularAgent
+from discreet.agents.base import LearningAgent
 from discreet.agents.sdp_pe import SDPPE
 from discreet.errors import CapacityExceeded, InvalidInput, check_integer
 from discreet.experiments.progress import Progress, Watch
-from discreet.mdp import TabularMDP
+from discreet.mdp import FiniteMDP
 from discreet.noise import Role, seed_sequence, stream
 from discreet.privatizers import Tally
 
@@ -70,7 +70,7 @@ class Result:
 
 def simulate(
     agent: Agent,
-    mdp: TabularMDP,
+    mdp: FiniteMDP,
     episodes: int | None = None,
     seed: Seed = None,
     *,
@@ -97,8 +97,8 @@ def simulate(
     Raises:
         CapacityExceeded: Before anything changes, if the agent was built for fewer people.
     """
-    if not isinstance(mdp, TabularMDP):
-        raise InvalidInput(f"mdp must be a TabularMDP, got {type(mdp).__name__}")
+    if not isinstance(mdp, FiniteMDP):
+        raise InvalidInput(f"mdp must be a TabularMDP or a LinearMDP, got {type(mdp).__name__}")
     if agent.spec != mdp.spec:
         raise InvalidInput(f"the agent was built for {agent.spec}, the environment is {mdp.spec}")
     played = agent.count + len(agent.shuffler.reports) + agent.shuffler.uncollected
@@ -143,7 +143,7 @@ class _Simulation:
     def __init__(
         self,
         agent: Agent,
-        mdp: TabularMDP,
+        mdp: FiniteMDP,
         people: np.random.Generator,
         seed: np.random.SeedSequence,
         gaps: NDArray[np.float64],
@@ -174,7 +174,7 @@ class _Simulation:
                 if agent.batch_size <= left:
                     self._play_batch(agent, bar)
                     continue
-            elif block and isinstance(agent, TabularAgent) and agent.compiled and not waiting:
+            elif block and isinstance(agent, LearningAgent) and agent.compiled and not waiting:
                 ends = agent.schedule.ends(agent.count, left)
                 if len(ends):
                     self._play_blocks(agent, ends, bar)
@@ -183,7 +183,7 @@ class _Simulation:
                 self._play_one()
                 bar.update(self.done)
 
-    def _play_blocks(self, agent: TabularAgent, ends: NDArray[np.int64], bar: Progress | Watch) -> None:
+    def _play_blocks(self, agent: LearningAgent, ends: NDArray[np.int64], bar: Progress | Watch) -> None:
         """Plays the batches that end at ``ends``; a compiled call may stop within one.
 
         Whatever interrupts it, the agent is left at the end of a batch.

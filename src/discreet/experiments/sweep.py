@@ -34,8 +34,8 @@ from discreet.errors import DiscreetError, InvalidInput, UnknownName, check_inte
 from discreet.privacy import trust
 
 if TYPE_CHECKING:
-    from discreet.agents.base import TabularAgent
-    from discreet.mdp import TabularMDP
+    from discreet.agents.base import LearningAgent
+    from discreet.mdp import FiniteMDP
 
 __all__ = ["KEYS", "Setting", "Sweep", "build"]
 
@@ -74,10 +74,14 @@ KEYS: dict[str, Kind] = {
     "bonus_scale": _NUMBER,
     "accounting": _TEXT,
     "noise_scale": _NUMBER,
+    "feature_bound": _NUMBER,
     "episodes": _WHOLE,
 }
 _TRUST = ("epsilon", "delta", "sum", "calibration", "release", "noise", "randomiser", "honest_fraction")
-_OPTIONS = ("preset", "stationary", "update_every", "policies", "failure", "bonus_scale", "accounting", "noise_scale")
+_OPTIONS = (
+    *("preset", "stationary", "update_every", "failure", "bonus_scale"),
+    *("policies", "accounting", "noise_scale", "feature_bound"),
+)
 #: The keys of the whole sweep.
 _WHOLE_SWEEP = ("name", "runs", "seed", "alpha", "keep", "setting")
 
@@ -253,7 +257,7 @@ def _setting(given: dict[str, Any]) -> tuple[str, Setting]:
     return f"{model.hexdigest()} {setting.resolved} {agent.options.get('privacy')} {setting.episodes}", setting
 
 
-def build(config: dict[str, Any]) -> tuple[TabularMDP, TabularAgent]:
+def build(config: dict[str, Any]) -> tuple[FiniteMDP, LearningAgent]:
     """Returns the environment and a new agent of one run."""
     mdp = envs.read(config["env"])
     budgeted = config["privacy"] or config["trust"] == "none"  # else ε follows from the options

@@ -19,6 +19,8 @@ __all__ = [
     "NoisyBatch",
     "NoisyReport",
     "RawBatch",
+    "RawFeatureBatch",
+    "RawFeatureReport",
     "RawReport",
     "RawTotals",
     "Report",
@@ -87,6 +89,37 @@ class RawTotals(Batch):
 
     total: NDArray[np.float64]
     users: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RawFeatureReport(Report):
+    """One user's features and targets at every step: personal data, for a trusted server only.
+
+    Attributes:
+        features: Reward features and value features, (H, d₂ + d₁).
+        targets: Rewards and values of the next states, (H, 2).
+    """
+
+    features: NDArray[np.float64]
+    targets: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RawFeatureBatch(Batch):
+    """The raw features and targets of a batch, one row a user.
+
+    Attributes:
+        features: (users, H, d₂ + d₁).
+        targets: (users, H, 2).
+    """
+
+    features: NDArray[np.float64]
+    targets: NDArray[np.float64]
+
+    @property
+    def users(self) -> int:  # type: ignore[override]
+        """How many users the batch holds."""
+        return len(self.features)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -15,6 +15,11 @@ loss.)
 *Several families* lie in different coordinates of one vector: L1 adds up, L2² adds up.
 
 Trajectories that never share a cell attain all of these at once.
+
+*Linear statistics.* With ‖φ‖, ‖φ'‖ ≤ B, ‖φφᵀ − φ'φ'ᵀ‖_F² = ‖φ‖⁴ + ‖φ'‖⁴ − 2⟨φ,φ'⟩² ≤ 2B⁴, attained by orthogonal
+features; with |v|, |v'| ≤ C, ‖φv − φ'v'‖ ≤ 2BC, attained by opposite ones. The sums of different steps and kinds
+lie in different coordinates: L2² adds up. (No pair of features attains both at once: together they reach at most
+25/32 of the sum of squares in these units. The account does not use that.)
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from dataclasses import dataclass
 
 from discreet.errors import check_integer, check_number
 
-__all__ = ["Sensitivity", "UserBound", "tabular", "tabular_user"]
+__all__ = ["Sensitivity", "UserBound", "gram", "product", "tabular", "tabular_user"]
 
 
 @dataclass(frozen=True)
@@ -68,3 +73,13 @@ def tabular_user(horizon: int, families: int = 1, *, stationary: bool = False) -
     """Returns the norms of one user's vector that imply `tabular`."""
     both = tabular(horizon, families, stationary=stationary)
     return UserBound(both.l1 / 2, both.l2 / math.sqrt(2))
+
+
+def gram(bound: float) -> float:
+    """Returns the L2 (Frobenius) sensitivity √2·B² of a sum of φφᵀ with ‖φ‖ ≤ B."""
+    return math.sqrt(2) * check_number("bound", bound) ** 2
+
+
+def product(bound: float, most: float) -> float:
+    """Returns the L2 sensitivity 2·B·C of a sum of φ·v with ‖φ‖ ≤ B and abs(v) ≤ C."""
+    return 2 * check_number("bound", bound) * check_number("most", most)

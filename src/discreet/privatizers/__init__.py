@@ -8,6 +8,7 @@ from discreet.errors import InvalidInput
 from discreet.privacy import Central, Local, NonPrivate, Shuffle
 from discreet.privatizers.base import Collector, Encoder, PrivateCounts, Privatizer, Shuffler
 from discreet.privatizers.central import CentralPrivatizer
+from discreet.privatizers.linear import PrivateGrams, Regulariser, make_linear
 from discreet.privatizers.local import LOCAL, NoisyLocal, SampledLocal, make_local
 from discreet.privatizers.nonprivate import NonPrivatePrivatizer
 from discreet.privatizers.projection import project
@@ -30,13 +31,16 @@ __all__ = [
     "NoisyLocal",
     "NonPrivatePrivatizer",
     "PrivateCounts",
+    "PrivateGrams",
     "Privatizer",
+    "Regulariser",
     "SampledLocal",
     "ShufflePrivatizer",
     "Shuffler",
     "StagedPrivatizer",
     "Tally",
     "make",
+    "make_linear",
     "project",
 ]
 

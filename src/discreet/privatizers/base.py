@@ -138,14 +138,14 @@ class Privatizer(Protocol[R, B]):
         """Number of users collected."""
 
     @property
-    def error(self) -> float:
-        """A bound on how far any count ever is from the truth."""
+    def error(self) -> Any:
+        """What is known of the noise: a bound on how far any count ever is from the truth, or a regulariser."""
 
     def collect(self, batch: B) -> None:
         """At the server: adds a batch to the sums."""
 
-    def counts(self) -> PrivateCounts:
-        """Returns what has been released."""
+    def counts(self) -> Any:
+        """Returns what has been released: `PrivateCounts`, or sums of feature products."""
 
     def state(self) -> dict[str, Any]:
         """Returns copies of all that changes: personal data and noise, by name."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from discreet.mdp import Spec
     from discreet.privacy import Central
 
-__all__ = ["CentralPrivatizer", "choose_sum", "paper_scale"]
+__all__ = ["CentralPrivatizer", "CentralServer", "choose_sum", "paper_scale"]
 
 
 def choose_sum(privacy: Central, horizon: int, sensitivity: Sensitivity) -> tuple[str, Budget]:
@@ -55,7 +55,40 @@ def paper_scale(epsilon: float, steps: int, reads: int) -> float:
     return 3 * steps * math.log2(reads) / epsilon
 
 
-class CentralPrivatizer(RawServer):
+class CentralServer(RawServer):
+    """What all central privatizers share: a private sum, and what is proven for its reads."""
+
+    sum: PrivateSum
+    privacy: Central
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is proven for the reads of this privatizer."""
+        delta = self.privacy.delta if self.sum.distribution == "gaussian" else 0.0
+        return Guarantee("joint", accounting.epsilon(self.sum.event, delta), delta, noise="fast", events=self.sum.event)
+
+    @property
+    def name(self) -> str:
+        """The sum's."""
+        return self.sum.name
+
+    @property
+    def noise(self) -> str:
+        """Its distribution."""
+        return self.sum.distribution
+
+    @property
+    def fresh_std(self) -> float:
+        """Standard deviation of one draw of noise."""
+        return self.sum.fresh_std
+
+    @property
+    def worst_std(self) -> float:
+        """Standard deviation of the noise in a count, at the noisiest read."""
+        return self.sum.worst_std
+
+
+class CentralPrivatizer(CentralServer):
     """Sums raw reports and releases the sums with noise.
 
     Args:
@@ -74,8 +107,6 @@ class CentralPrivatizer(RawServer):
         is fixed before it, and reads before a batch do not depend on it. What each user is shown is a function of the
         reads and their own data, so the billboard lemma gives joint DP.
     """
-
-    sum: PrivateSum
 
     def __init__(
         self,
@@ -148,32 +179,6 @@ class CentralPrivatizer(RawServer):
         """What the error bound covers: every released coordinate, and derived visits (sums of S transitions)."""
         single = ((self.layout.size, 1),)
         return single if self.layout.visits else (*single, (self.layout.cells, self.layout.spec.states))
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is proven for the reads of this privatizer."""
-        delta = self.privacy.delta if self.sum.distribution == "gaussian" else 0.0
-        return Guarantee("joint", accounting.epsilon(self.sum.event, delta), delta, noise="fast", events=self.sum.event)
-
-    @property
-    def name(self) -> str:
-        """The sum's."""
-        return self.sum.name
-
-    @property
-    def noise(self) -> str:
-        """Its distribution."""
-        return self.sum.distribution
-
-    @property
-    def fresh_std(self) -> float:
-        """Standard deviation of one draw of noise."""
-        return self.sum.fresh_std
-
-    @property
-    def worst_std(self) -> float:
-        """Standard deviation of the noise in a count, at the noisiest read."""
-        return self.sum.worst_std
 
     def counts(self) -> PrivateCounts:
         """Ends the batch and returns what is released; zeros before anybody has been collected."""

@@ -14,6 +14,7 @@ import numpy as np
 from discreet.errors import InvalidInput, UnknownName, check_flag, check_integer, check_number
 from discreet.mdp.spec import Spec
 from discreet.privacy.messages import BitsReport, NoisyReport, RawReport, SampledReport, SimulatedReport
+from discreet.privatizers.features import NoisyFeatureEncoder, RawFeatureEncoder, from_document
 from discreet.privatizers.layout import Layout
 from discreet.privatizers.randomisers import Randomiser, choose
 
@@ -283,17 +284,26 @@ def _restricted(layout: dict[str, Any], spec: Spec) -> tuple[bool, int | None]:
 
 
 #: The kinds of encoders that users have; the simulated one is raw, and for simulation only.
-KINDS: tuple[str, ...] = ("raw", "noisy", "sampled", "binomial")
+KINDS: tuple[str, ...] = ("raw", "noisy", "sampled", "binomial", "raw-features", "noisy-features")
 
 
 def from_json(
     text: str, kinds: Sequence[str] = KINDS
-) -> RawEncoder | NoisyEncoder | SampledEncoder | BinomialEncoder | SimulatedBinomialEncoder:
+) -> (
+    RawEncoder
+    | NoisyEncoder
+    | SampledEncoder
+    | BinomialEncoder
+    | SimulatedBinomialEncoder
+    | RawFeatureEncoder
+    | NoisyFeatureEncoder
+):
     """Returns the encoder that ``to_json`` wrote.
 
     Args:
         text: The JSON.
-        kinds: Which kinds are accepted: a user who trusts nobody takes ``("noisy", "sampled")`` and nothing raw.
+        kinds: Which kinds are accepted: a user who trusts nobody takes ``("noisy", "sampled", "noisy-features")`` and
+            nothing raw.
 
     Raises:
         ValueError: If the text is no encoder, is none of these kinds, or has parameters that hide nothing.
@@ -303,6 +313,8 @@ def from_json(
         kind, layout, parameters = document["kind"], document["layout"], document["parameters"]
         if kind not in kinds:
             raise InvalidInput(f"this encoder is of the kind {kind!r}, not {', '.join(kinds)}")
+        if kind in (RawFeatureEncoder.kind, NoisyFeatureEncoder.kind):
+            return from_document(document)
         for flag in ("stationary", "visits"):
             check_flag(flag, layout[flag])
         spec = Spec(layout["states"], layout["actions"], layout["horizon"], np.array(layout["initial"]))

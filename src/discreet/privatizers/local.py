@@ -17,6 +17,7 @@ from discreet.privacy import (
     NoisyReport,
     SampledBatch,
     SampledReport,
+    Sensitivity,
     accounting,
 )
 from discreet.privacy.sensitivity import tabular
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from discreet.noise.fast import Distribution
     from discreet.privacy import Local
 
-__all__ = ["LOCAL", "LocalPrivatizer", "NoisyLocal", "SampledLocal", "make_local"]
+__all__ = ["LOCAL", "LocalPrivatizer", "NoisyLocal", "NoisyServer", "SampledLocal", "make_local"]
 
 #: The local sums.
 LOCAL: tuple[str, ...] = ("laplace", "gaussian", "sampled")
@@ -114,26 +115,15 @@ class LocalPrivatizer:
             )
 
 
-class NoisyLocal(LocalPrivatizer):
-    """Every user adds Laplace or Gaussian noise to their whole vector (DP-UCBVI, Section 5.2)."""
+class NoisyServer(LocalPrivatizer):
+    """What all privatizers share whose users add noise to their whole vector: the server adds the vectors up."""
 
     _changes = ("count", "_total")
+    encoder: NoisyEncoder
 
-    def __init__(
-        self, layout: Layout, privacy: Local, capacity: int, failure: float, distribution: Distribution
-    ) -> None:
+    def __init__(self, layout: Layout, privacy: Local, capacity: int, failure: float, sensitivity: Sensitivity) -> None:
         super().__init__(layout, privacy, capacity, failure)
-        self._sensitivity = tabular(layout.spec.horizon, layout.families, stationary=layout.stationary)
-        if privacy.calibration == "paper":
-            if distribution != "laplace":
-                raise InvalidInput(f"calibration='paper' is printed for local sum='laplace', got sum={distribution!r}")
-            scale = 3 * layout.spec.horizon / privacy.epsilon  # Section 5.2: Lap(3H/ε)
-        elif distribution == "laplace":
-            scale = self._sensitivity.l1 / privacy.epsilon * (1 + 1e-12)
-        else:
-            scale = self._sensitivity.l2 / accounting.gaussian_mu(privacy.epsilon, privacy.delta)
-        self.encoder = NoisyEncoder(layout, distribution, scale)
-        self.shuffler = NoisyCollector()
+        self._sensitivity = sensitivity
         self._total = np.zeros(layout.size)
 
     @property
@@ -152,6 +142,34 @@ class NoisyLocal(LocalPrivatizer):
         if self.encoder.distribution == "laplace":
             return self._guarantee(accounting.laplace(self.encoder.scale / self._sensitivity.l1), 0.0)
         return self._guarantee(accounting.gaussian(self.encoder.scale / self._sensitivity.l2), self.privacy.delta)
+
+    def collect(self, batch: NoisyBatch) -> None:
+        """Adds up the vectors; nothing changes if an error is raised."""
+        self._admit(batch, NoisyBatch)
+        if batch.values.shape != (batch.users, self.layout.size) or not np.isfinite(batch.values).all():
+            raise InvalidInput(f"reports must have {self.layout.size} finite values")
+        self._total += batch.values.sum(axis=0)
+        self.count += batch.users
+
+
+class NoisyLocal(NoisyServer):
+    """Every user adds Laplace or Gaussian noise to their whole vector (DP-UCBVI, Section 5.2)."""
+
+    def __init__(
+        self, layout: Layout, privacy: Local, capacity: int, failure: float, distribution: Distribution
+    ) -> None:
+        sensitivity = tabular(layout.spec.horizon, layout.families, stationary=layout.stationary)
+        super().__init__(layout, privacy, capacity, failure, sensitivity)
+        if privacy.calibration == "paper":
+            if distribution != "laplace":
+                raise InvalidInput(f"calibration='paper' is printed for local sum='laplace', got sum={distribution!r}")
+            scale = 3 * layout.spec.horizon / privacy.epsilon  # Section 5.2: Lap(3H/ε)
+        elif distribution == "laplace":
+            scale = sensitivity.l1 / privacy.epsilon * (1 + 1e-12)
+        else:
+            scale = sensitivity.l2 / accounting.gaussian_mu(privacy.epsilon, privacy.delta)
+        self.encoder = NoisyEncoder(layout, distribution, scale)
+        self.shuffler = NoisyCollector()
 
     @property
     def user_std(self) -> dict[str, float]:
@@ -181,14 +199,6 @@ class NoisyLocal(LocalPrivatizer):
         while excess(high) > 0:
             high *= 2
         return float(brentq(excess, 0.0, high, rtol=1e-9))
-
-    def collect(self, batch: NoisyBatch) -> None:
-        """Adds up the vectors; nothing changes if an error is raised."""
-        self._admit(batch, NoisyBatch)
-        if batch.values.shape != (batch.users, self.layout.size) or not np.isfinite(batch.values).all():
-            raise InvalidInput(f"reports must have {self.layout.size} finite values")
-        self._total += batch.values.sum(axis=0)
-        self.count += batch.users
 
     def counts(self) -> PrivateCounts:
         """Returns the sums of the noisy vectors."""

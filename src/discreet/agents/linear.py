@@ -1,0 +1,238 @@
+"""What LinOpt-VI and LinOpt-PO share: regressions on private sums of feature products, and their confidence bounds.
+
+Notation: φ(s,a) are the reward features, ψ(s,a,s') the transition features, φ_h = Σ_{s'} ψ(·,·,s')V_{h+1}(s') the
+value features; Λ = G + Z and u = g + z are the released sums with their regulariser, θ̂ = Λ⁻¹u; α = ``failure``;
+B is ``feature_bound``. The theory's widths (Lemma 3.1, for every step's own λ and ν, where KB²/d₁ is the printed
+KH² at the default B = √d₁·H):
+
+    β_p = (H/2)·√(2 ln(H/α) + d₁ ln(1 + KB²/(d₁λ_min))) + √(d₁λ_max) + ν,
+    β_r =    ½ ·√(2 ln(H/α) + d₂ ln(1 + K/(d₂λ_min)))   + √(d₂λ_max) + ν.
+
+They hold for all steps and episodes with probability 1 − 3α. The preset ``practical`` keeps their first terms
+only, times 0.3 with noise and 0.1 without; the regulariser is that of the theory. No theorem is claimed for it.
+
+References:
+    Zhou (2022), Differentially private reinforcement learning with linear function approximation: Lemma 3.1,
+    Algorithms 1 and 2, Theorem 6.5, Remarks 6.6 and 6.9.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet import privatizers
+from discreet.agents.learning import LearningAgent
+from discreet.errors import InvalidInput, NumericalError, check_flag, check_number
+from discreet.mdp import LinearSpec
+from discreet.noise import Role
+from discreet.privacy import RawFeatureBatch
+from discreet.privatizers.features import RawFeatureEncoder
+from discreet.privatizers.linear import FeatureCollector, LinearCentral, LinearNonPrivate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from discreet.mdp import Spec
+    from discreet.mdp.finite import SampleTables
+    from discreet.noise import Seed
+    from discreet.privacy import TrustModel
+    from discreet.privatizers import PrivateGrams, Privatizer, Regulariser
+
+__all__ = ["LinearAgent"]
+
+
+class LinearAgent(LearningAgent):
+    """A planner on private sums of feature products; subclasses say which.
+
+    A spec without features is a table: its features are then the unit vectors (`LinearSpec.table`).
+
+    Args:
+        feature_bound: B: no value feature is longer than B for any V in [0, H]; √d₁·H by default. It is checked for all
+            (s,a) whenever a policy is planned, from public features and released values. Users clip theirs to it.
+        stationary: Must be false: every step has sums of its own.
+    """
+
+    linear = True
+
+    def __init__(
+        self,
+        spec: Spec,
+        *,
+        episodes: int,
+        privacy: TrustModel | None = None,
+        preset: str = "practical",
+        update_every: int | str | None = None,
+        failure: float = 0.05,
+        bonus_scale: float = 1.0,
+        feature_bound: float | None = None,
+        stationary: bool = False,
+        seed: Seed = None,
+    ) -> None:
+        self.features = spec if isinstance(spec, LinearSpec) else LinearSpec.table(spec)
+        default = math.sqrt(self.features.dimension) * spec.horizon
+        self.feature_bound = (
+            default if feature_bound is None else check_number("feature_bound", feature_bound, above=True)
+        )
+        if check_flag("stationary", stationary):
+            raise InvalidInput(f"{self.name} keeps sums for every step: stationary must be false, got stationary=True")
+        super().__init__(
+            spec,
+            episodes=episodes,
+            privacy=privacy,
+            preset=preset,
+            stationary=False,
+            update_every=update_every,
+            failure=failure,
+            bonus_scale=bonus_scale,
+            seed=seed,
+        )
+        self.Q[...] = 0.0
+        bounds = np.zeros(spec.horizon)
+        own = self.privatizer.layout.feature_bounds  # type: ignore[attr-defined]
+        bounds[: len(own)] = own
+        self._bounds = bounds
+        self.plan(self.privatizer.counts())
+
+    def _build(self) -> Privatizer[Any, Any]:
+        assert self.privacy is not None
+        return privatizers.make_linear(
+            self.features,
+            self.privacy,
+            feature_bound=self.feature_bound,
+            capacity=self.episodes,
+            batches=self.batches or [self.schedule.batch_size(0)],
+            failure=self.failure,
+            rng=self.streams[Role.NOISE],
+        )
+
+    @property
+    def kernel(self) -> Any:
+        """The compiled planner."""
+        raise NotImplementedError
+
+    def widths(self, known: Regulariser) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Returns β_r and β_p of every step, (H,) each."""
+        H, K, alpha = self.spec.horizon, self.episodes, self.failure
+        d1, d2, B = self.features.dimension, self.features.reward_dimension, self.feature_bound
+        log = 2 * math.log(H / alpha)
+        p = H / 2 * np.sqrt(log + d1 * np.log1p(K * B * B / (d1 * known.value_least)))
+        r = 1 / 2 * np.sqrt(log + d2 * np.log1p(K / (d2 * known.reward_least)))
+        if self.preset == "practical":  # a large shift makes bonuses small by itself
+            scale = self.bonus_scale * (0.3 if known.reward_nu.any() else 0.1)
+            return scale * r, scale * p
+        r = r + np.sqrt(d2 * known.reward_largest) + known.reward_nu  # Lemma 3.1
+        p = p + np.sqrt(d1 * known.value_largest) + known.value_nu
+        return self.bonus_scale * r, self.bonus_scale * p
+
+    def regularised(self, released: PrivateGrams) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Returns Λ_r (H, d₂, d₂) and Λ_p (H, d₁, d₁)."""
+        known, eye_r, eye_p = released.error, np.eye(self.features.reward_dimension), np.eye(self.features.dimension)
+        return (
+            released.reward_gram + known.reward_shift[:, None, None] * eye_r,  # Z = N + 2Σ·I, Theorem 6.5
+            released.value_gram + known.value_shift[:, None, None] * eye_p,
+        )
+
+    def plan(self, released: PrivateGrams) -> None:
+        """Computes Q, V and the policy from the released sums; the encoder of the next batch carries V.
+
+        Raises:
+            NumericalError: If a regularised Gram matrix is not positive definite; nothing changes.
+            InvalidInput: If a value feature is longer than ``feature_bound`` allows; nothing changes.
+        """
+        (r, p), (beta_r, beta_p) = self.regularised(released), self.widths(released.error)
+        spec, d1, d2 = self.features, self.features.dimension, self.features.reward_dimension
+        planned = self._next()
+        why, step = self.kernel(
+            (spec.reward_features, spec.offsets, spec.successors, spec.coordinates, spec.weights),
+            (
+                r,
+                np.ascontiguousarray(released.reward_vector),
+                beta_r,
+                p,
+                np.ascontiguousarray(released.value_vector),
+                beta_p,
+            ),
+            self._bounds,
+            planned,
+            (np.zeros(d2), np.zeros(d1), np.zeros(d1), np.zeros(d2), np.zeros(d1)),
+        )
+        if why in (1, 2):
+            which = "reward" if why == 1 else "value"
+            raise NumericalError(
+                f"the regularised Gram matrix of the {which} features at step {step} is not positive definite: "
+                "the noise exceeds what the shift allows for"
+            )
+        if why:
+            raise InvalidInput(
+                f"a value feature at step {step} is longer than feature_bound={self.feature_bound:g} allows "
+                f"({self._bounds[step - 1]:g} at this step): declare a larger one"
+            )
+        for array, found in zip(self._planned, planned, strict=True):
+            array[...] = found
+        self._arm()
+
+    def _next(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[Any]]:
+        """Returns arrays for the next Q, V and policy."""
+        return self.Q.copy(), self.V.copy(), self._policy.copy()
+
+    def _arm(self) -> None:
+        """Gives the encoder the values that its features are made of."""
+        private: Any = self.privatizer
+        private.encoder = dataclasses.replace(private.encoder, values=self.V.copy())
+
+    def restore(self, snapshot: tuple[dict[str, Any], Sequence[NDArray[Any]]]) -> None:
+        """Goes back to a `snapshot`, which is used up."""
+        super().restore(snapshot)
+        self._arm()
+
+    @property
+    def compiled(self) -> bool:
+        """Whether `play` does what the protocol does: nobody has put other parts into this agent."""
+        own = all(
+            getattr(getattr(self, name), "__func__", None) is getattr(LinearAgent, name) for name in ("observe", "plan")
+        )
+        own = own and all(getattr(type(self), name) is getattr(LinearAgent, name) for name in ("batch_size", "policy"))
+        parts = type(self.encoder) is RawFeatureEncoder and type(self.shuffler) is FeatureCollector
+        return own and parts and type(self.privatizer) in (LinearNonPrivate, LinearCentral)
+
+    @property
+    def release_size(self) -> int:
+        """How many numbers a release has; asking releases nothing."""
+        size: int = self.privatizer.layout.size  # type: ignore[attr-defined]
+        return size
+
+    def play(self, tables: SampleTables, draws: NDArray[np.float64], replan: NDArray[np.bool_]) -> NDArray[Any]:
+        """As `LearningAgent.play` says: batch by batch, with compiled sampling and planning."""
+        self._check_here()
+        self._check_room(len(draws))
+        policies, start = [self.policy], 0
+        ends = np.flatnonzero(replan) + 1
+        for end in ends:
+            self._meet(tables, draws[start:end])
+            released = self.privatizer.counts()
+            self.plan(released)
+            policies.append(self.policy)
+            if self.on_release is not None:
+                self._untold.append((released, self.policy, self.count))
+            start = int(end)
+        if start < len(draws):
+            self._meet(tables, draws[start:])
+        return np.array(policies)
+
+    def _meet(self, tables: SampleTables, draws: NDArray[np.float64]) -> None:
+        """Lets people of one batch play, and collects their reports."""
+        from discreet.mdp import _kernels
+
+        n, H = len(draws), self.spec.horizon
+        states, actions = np.empty((n, H + 1), dtype=np.int64), np.empty((n, H), dtype=np.int64)
+        rewards = np.empty((n, H))
+        sample = _kernels.sample_many_mixed if self.mixed else _kernels.sample_many
+        sample(tuple(tables), self._policy, draws, states, actions, rewards)
+        encoder: Any = self.privatizer.encoder
+        self.privatizer.collect(RawFeatureBatch(*encoder.statistics(states, actions, rewards)))

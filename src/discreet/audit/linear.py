@@ -1,0 +1,87 @@
+"""The linear privatizer under attack: two people whose feature products are as far apart as they can be."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from discreet.audit.local import LocalTarget
+from discreet.audit.sums import SumTarget
+from discreet.audit.world import corners
+from discreet.mdp import LinearSpec
+from discreet.privatizers.linear import LinearCentral, LinearLocal, make_linear
+from discreet.sums import PrivateSum
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from discreet.privacy import Central, Local
+
+__all__ = ["linear"]
+
+
+def _world(steps: int) -> LinearSpec:
+    """Returns two states, two actions and features of two dimensions, the longest that are allowed.
+
+    The features of the two people have the inner product −1/4 of unit vectors. Where a matrix and a vector are released
+    with noise in proportion to their sensitivities √2 and 2, this is as far apart as a pair can be: the squares
+    (1 − c²) + (1 − c)/2 are largest at c = −1/4.
+    """
+    far = np.array([-1 / 4, math.sqrt(15 / 16)])
+    features = np.zeros((2, 2, 2))
+    features[0], features[1] = (1.0, 0.0), far
+    return LinearSpec.dense(
+        np.repeat(features[:, :, None, :], 2, axis=2) / 2, features, horizon=steps
+    )  # halves: one for each of two next states, so that V = H − h makes a feature of length H − h
+
+
+def _build(privacy: Central | Local, steps: int, reads: int, rng: np.random.Generator) -> LinearCentral | LinearLocal:
+    """Returns a privatizer whose encoder carries the largest values there are: features as long as allowed."""
+    spec = _world(steps)
+    private = make_linear(
+        spec, privacy, feature_bound=float(steps), capacity=reads, batches=[1] * reads, failure=0.05, rng=rng
+    )
+    assert isinstance(private, LinearCentral | LinearLocal)
+    values = np.repeat(np.arange(steps, -1.0, -1.0)[:, None], 2, axis=1)
+    private.encoder = dataclasses.replace(private.encoder, values=values)
+    return private
+
+
+def linear(privacy: Central | Local, *, steps: int = 1, reads: int = 2) -> SumTarget | LocalTarget:
+    """Returns the linear privatizer in a world of two states and two actions, features and values at their bounds."""
+    people = corners(steps)
+    private = _build(privacy, steps, reads, np.random.default_rng(0))
+    if isinstance(private, LinearLocal):
+        return LocalTarget("linear", private.guarantee, private.encoder, people)
+    vectors = []
+    for person in people:
+        report = private.encoder.encode(person)
+        vectors.append(private.layout.vectors(report.features[None], report.targets[None])[0])
+    built = private.sum
+
+    def make(copies: int, rng: np.random.Generator) -> PrivateSum:
+        return PrivateSum(
+            built.factorisation,
+            built.size * copies,
+            capacity=reads,
+            scale=built.scale,
+            sensitivity=built.sensitivity,
+            rng=rng,
+        )
+
+    def end_to_end(world: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """A privatizer of its own; the first user is replaced, the others are all alike."""
+        whole = _build(privacy, steps, reads, rng)
+        assert isinstance(whole, LinearCentral)
+        whole.__dict__["error"] = private.error  # public, and slow to compute
+        released = []
+        for t in range(reads):
+            whole.collect(whole.shuffler([whole.encoder.encode(people[world if t == 0 else 0])]))
+            grams = whole.counts()
+            released += [grams.reward_gram, grams.reward_vector, grams.value_gram, grams.value_vector]
+        return np.concatenate([array.ravel() for array in released])
+
+    return SumTarget("linear", private.guarantee, make, vectors[0], vectors[1], end_to_end=end_to_end)
