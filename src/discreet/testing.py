@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from discreet import envs
+from discreet.agents.assigned import AssignedAgent
 from discreet.agents.base import Agent, LearningAgent
-from discreet.agents.sdp_pe import SDPPE
 from discreet.errors import CheckFailed
 from discreet.mdp import FiniteMDP, Trajectory
 from discreet.mdp.policy import check_policy
@@ -185,7 +185,7 @@ def _check_encoder(agent: Agent, mdp: FiniteMDP) -> None:
 
 def _shown(agent: Agent) -> NDArray[Any]:
     """Returns what the users of the current batch play: one policy, or one for each where that is a public schedule."""
-    if not isinstance(agent, SDPPE):
+    if not isinstance(agent, AssignedAgent):
         return np.array(agent.policy)
     schedule = agent.assignments or [(agent.policy, 1)]
     return np.repeat([policy for policy, _ in schedule], [users for _, users in schedule], axis=0)
@@ -199,7 +199,7 @@ def _check_batches(agent: Agent, mdp: FiniteMDP) -> None:
         if agent.count + size > agent.episodes:
             return
         before = _shown(agent)
-        schedule = before if isinstance(agent, SDPPE) else np.broadcast_to(before, (size, *before.shape))
+        schedule = before if isinstance(agent, AssignedAgent) else np.broadcast_to(before, (size, *before.shape))
         _require(len(schedule) == size, "the schedule of a batch is not for all of its users")
         reports = []
         for expected in schedule:

@@ -39,6 +39,7 @@ _AGENTS = {
     "sdp-pe": ("discreet.agents.sdp_pe", "SDPPE"),
     "linopt-vi": ("discreet.agents.linopt_vi", "LinOptVI"),
     "linopt-po": ("discreet.agents.linopt_po", "LinOptPO"),
+    "discreet-vi": ("discreet.agents.discreet_vi", "DiscreetVI"),
 }
 
 #: Every name that `make` knows.

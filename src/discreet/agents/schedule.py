@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from discreet.errors import InvalidInput, UnknownName, check_integer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Phase", "Schedule", "Stages"]
+__all__ = ["Listed", "Phase", "Schedule", "Stages"]
 
 
 @dataclass(frozen=True)
@@ -126,4 +127,33 @@ class Stages:
     def ends(self, count: int, users: int) -> NDArray[np.int64]:
         """Returns after how many of the next ``users`` users each whole batch ends; a batch begins after ``count``."""
         ends = np.array([phase.start + phase.users for phase in self.phases], dtype=np.int64) - count
+        return ends[(ends > 0) & (ends <= users)]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Batches of given sizes, one after the other; whoever comes after the last one is in none.
+
+    Attributes:
+        sizes: Users of each batch.
+        episodes: Users at most.
+        update_every: None: the sizes say when the policy changes.
+    """
+
+    sizes: tuple[int, ...]
+    episodes: int
+    update_every: ClassVar[None] = None
+
+    @cached_property
+    def _ends(self) -> NDArray[np.int64]:
+        return np.cumsum(self.sizes, dtype=np.int64)
+
+    def batch_size(self, count: int) -> int:
+        """Returns the size of the batch that begins after ``count`` users; at last one that cannot be completed."""
+        i = int(np.searchsorted(self._ends, count, side="right"))
+        return self.sizes[i] if i < len(self.sizes) else self.episodes - count + 1
+
+    def ends(self, count: int, users: int) -> NDArray[np.int64]:
+        """Returns after how many of the next ``users`` users each whole batch ends; a batch begins after ``count``."""
+        ends = self._ends - count
         return ends[(ends > 0) & (ends <= users)]

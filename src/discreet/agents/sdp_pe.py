@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.agents.base import TabularAgent
+from discreet.agents.assigned import AssignedAgent
 from discreet.agents.policy_sets import KINDS, PolicySet
 from discreet.agents.schedule import Stages
 from discreet.errors import InvalidInput, UnknownName
@@ -55,10 +55,9 @@ from discreet.privatizers.layout import Layout
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from discreet.mdp import Spec, Trajectory
+    from discreet.mdp import Spec
     from discreet.noise import Seed
-    from discreet.privacy import Report, TrustModel
-    from discreet.privatizers import Encoder
+    from discreet.privacy import TrustModel
 
 __all__ = ["SDPPE", "StageReport"]
 
@@ -89,23 +88,7 @@ class StageReport:
     active: int | None
 
 
-class _Attended:
-    """The user's encoder; tells the agent that one more user of the batch has played, and nothing else."""
-
-    def __init__(self, encoder: Encoder[Any], agent: SDPPE) -> None:
-        self._encoder, self._agent = encoder, agent
-
-    def encode(self, trajectory: Trajectory, rng: np.random.Generator) -> Report:
-        """Returns the encoder's report."""
-        report: Report = self._encoder.encode(trajectory, rng)
-        self._agent.played += 1
-        return report
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._encoder, name)
-
-
-class SDPPE(TabularAgent):
+class SDPPE(AssignedAgent):
     """SDP-PE (Bai et al. 2025): policy elimination in stages, with a batch for every layer.
 
     Args:
@@ -118,7 +101,6 @@ class SDPPE(TabularAgent):
         infrequent: W of the current stage, (H, S, A, S), or (1, S, A, S) if pooled; all before a layer is explored.
         crude: P^cru of the current stage, (H, S, A, S).
         refined: P^ref, (H, S, A, S), and r̂, (H, S, A), of the last stage that is over.
-        played: How many users of the current batch have played.
 
     Guarantee:
         That of the weakest batch: each user is in exactly one. Batches are public in number and size; what users play
@@ -167,32 +149,16 @@ class SDPPE(TabularAgent):
         self.mechanism = (self.privatizer.name, self.privatizer.noise)
         self._std = [self.privatizer.std(i) for i in range(len(self.schedule.phases))]
         self.iota = math.log(2 * H * A * self.episodes / self.failure)
-        self.played = 0
         self.batch = 0
         self.stages: list[StageReport] = []
-        self._policies: NDArray[np.int64] = np.zeros((0, H, S), dtype=np.int64)
-        self._ends: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self.refined = (np.zeros((H, S, A, S)), np.zeros((H, S, A)))
         self._begin_stage()
         self._send_out()
 
     @property
-    def encoder(self) -> Encoder[Report]:
-        """What runs at the user."""
-        self._check_here()
-        return _Attended(self.privatizer.encoder, self)
-
-    @property
-    def policy(self) -> NDArray[np.int64]:
-        """For the next user, (H, S): the next one of the batch's public schedule; at last the witness."""
-        i = int(np.searchsorted(self._ends, self.played, side="right"))
-        return self._policies[i].copy() if i < len(self._ends) else self.active.witness.copy()
-
-    @property
-    def assignments(self) -> list[tuple[NDArray[np.int64], int]]:
-        """The public schedule of the current batch: policies, and how many users play each, in order."""
-        users = np.diff(self._ends, prepend=0)
-        return [(policy.copy(), int(n)) for policy, n in zip(self._policies, users, strict=True)]
+    def leftover(self) -> NDArray[np.int64]:
+        """The witness."""
+        return self.active.witness
 
     def plan(self, counts: PrivateCounts) -> None:
         """Goes on from the release of one batch to the policies of the next."""
@@ -203,7 +169,6 @@ class SDPPE(TabularAgent):
         else:
             self._learn_layer(counts, phase.layer)
         self.batch += 1
-        self.played = 0
         self._send_out()
 
     def _begin_stage(self) -> None:
@@ -219,7 +184,7 @@ class SDPPE(TabularAgent):
     def _send_out(self) -> None:
         """Decides what the users of the next batch play: the agent draws each one's part of a mixture."""
         if self.batch == len(self.schedule.phases):
-            self._policies, self._ends = self._policies[:0], self._ends[:0]
+            self._assign(self._policies[:0], self._ends[:0])
             return
         phase = self.schedule.phases[self.batch]
         each = self.schedule.each[phase.stage]
@@ -232,7 +197,7 @@ class SDPPE(TabularAgent):
             H, S = self.spec.horizon, self.spec.states
             policies.append(exploration.components.reshape(-1, H, S)[drawn.ravel() > 0])
             users.append(drawn[drawn > 0])
-        self._policies, self._ends = np.concatenate(policies), np.cumsum(np.concatenate(users))
+        self._assign(np.concatenate(policies), np.concatenate(users))
         if phase.layer is None:
             self._visits = np.array([exploration.visits for exploration in found])
             self._coverage = _coverage(self._visits, np.array([exploration.reach for exploration in found]))
@@ -311,11 +276,6 @@ class SDPPE(TabularAgent):
             w *= self._visits
         bias = np.divide(lost * (left - 1), n, out=left.copy(), where=known)
         return math.sqrt(self.active.most(P, w)) + self.active.most(P, bias) / 2
-
-    @property
-    def tallied(self) -> bool:
-        """In simulation: whether a `discreet.privatizers.Tally` may stand for the users and the shuffler."""
-        return isinstance(self.privatizer, StagedPrivatizer) and self.privatizer.simulated
 
     def snapshot(self) -> tuple[dict[str, Any], Any]:
         """Returns copies of all that changes: personal data and noise, and what was planned."""

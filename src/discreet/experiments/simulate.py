@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from discreet.agents.assigned import AssignedAgent
 from discreet.agents.base import LearningAgent
-from discreet.agents.sdp_pe import SDPPE
 from discreet.errors import CapacityExceeded, InvalidInput, check_integer
 from discreet.experiments.progress import Progress, Watch
 from discreet.mdp import FiniteMDP
 from discreet.noise import Role, seed_sequence, stream
-from discreet.privatizers import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -170,7 +169,7 @@ class _Simulation:
                     agent.shuffler.uncollected += 1
                     bar.update(self.done)
                 continue
-            if block and isinstance(agent, SDPPE) and agent.tallied and not waiting:
+            if block and isinstance(agent, AssignedAgent) and agent.tallied and not waiting:
                 if agent.batch_size <= left:
                     self._play_batch(agent, bar)
                     continue
@@ -212,12 +211,12 @@ class _Simulation:
             agent.restore(saved)
             raise
 
-    def _play_batch(self, agent: SDPPE, bar: Progress | Watch) -> None:
+    def _play_batch(self, agent: AssignedAgent, bar: Progress | Watch) -> None:
         """Plays a whole batch of an agent whose users follow a schedule: their reports are added up as they come.
 
         Whatever interrupts it, the agent is left at the beginning of the batch.
         """
-        tally, begun, first = Tally(agent.privatizer), self._encoder.bit_generator.state, self.done
+        tally, begun, first = agent.privatizer.tally(), self._encoder.bit_generator.state, self.done
         try:
             for policy, users in agent.assignments:
                 gap = max(self._optimum - self.mdp.evaluate_many(policy[None])[0], 0.0)

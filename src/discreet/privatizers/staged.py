@@ -236,9 +236,13 @@ class StagedPrivatizer:
 
     @property
     def simulated(self) -> bool:
-        """Whether `Tally` does what encoder and shuffler of the current batch do."""
+        """Whether `tally` does what encoder and shuffler of the current batch do."""
         encoder, shuffler = type(self.encoder), type(self.shuffler)
         return (encoder, shuffler) in ((RawEncoder, Collector), (SimulatedBinomialEncoder, SimulatedShuffler))
+
+    def tally(self) -> Tally:
+        """In simulation only: returns what stands for the users and the shuffler of the current batch."""
+        return Tally(self)
 
 
 class Tally:
