@@ -82,8 +82,8 @@ class Central(_Budgeted):
     Args:
         epsilon: The budget's ε.
         delta: The budget's δ; 0 asks for pure DP (Laplace noise), more for approximate DP (Gaussian noise).
-        sum: The private sum: ``"tree"``, ``"smooth-tree"``, ``"factored"``, ``"batch"``, or ``"auto"``: the one with
-            the least noise that is proven for the budget.
+        sum: The private sum: ``"tree"``, ``"smooth-tree"``, ``"factored"``, ``"optimal"`` (up to 64 reads),
+            ``"batch"``, or ``"auto"``: the one with the least noise that is proven for the budget.
         calibration: ``"sound"`` proves the budget; ``"paper"`` takes the printed noise (``sum="tree"``, Laplace), and
             the guarantee then states the ε that this noise really gives.
         noise: ``"fast"`` for simulation; ``"secure"``, for release, is not built yet and raises.
@@ -97,7 +97,7 @@ class Central(_Budgeted):
 
     release: str = "auto"
 
-    sums = ("tree", "smooth-tree", "factored", "batch", "auto")
+    sums = ("tree", "smooth-tree", "factored", "optimal", "batch", "auto")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -37,6 +37,17 @@ def advance_modes(coefficients, depth, z, state, noise):
         noise[i] = total
 
 
+@kernel(ADVANCE)
+def advance_dense(coefficients, depth, z, state, noise):
+    """Row ``depth`` of B, ``coefficients`` (reads, reads), times all draws so far; ``state`` (reads, size) keeps them."""
+    state[depth] = z
+    for i in range(z.size):
+        noise[i] = 0.0
+    for t in range(depth + 1):
+        for i in range(z.size):
+            noise[i] += coefficients[depth, t] * state[t, i]
+
+
 @kernel()
 def binary_depths(read, depths):
     """Fills ``depths`` (n,) with how many ones ``read`` + 1, ``read`` + 2 and so on have."""

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from discreet.sums import blt
+from discreet.errors import InvalidInput
+from discreet.sums import blt, optimal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from discreet.noise.fast import Distribution
 
-__all__ = ["Batch", "Binary", "Factored", "Factorisation", "Smooth"]
+__all__ = ["Batch", "Binary", "Factored", "Factorisation", "Optimal", "Smooth"]
 
 
 class Factorisation(ABC):
@@ -315,4 +316,46 @@ class Batch(Factorisation):
         return _kernels.advance_modes
 
 
-KINDS: dict[str, type[Factorisation]] = {kind.name: kind for kind in (Binary, Smooth, Factored, Batch)}
+class Optimal(Factorisation):
+    """The least noise in all reads together, Gaussian; every read goes back to all draws: for few reads.
+
+    References:
+        `discreet.sums.optimal`.
+    """
+
+    name = "optimal"
+    distributions = ("gaussian",)
+
+    def __init__(self, horizon: int, distribution: Distribution) -> None:
+        super().__init__(horizon, distribution)
+        if horizon > optimal.MOST:
+            raise InvalidInput(f"sum='optimal' is for up to {optimal.MOST} reads, got {horizon}; try factored")
+        B, self._norm = optimal.prefix(horizon)
+        self.coefficients = B.copy()
+
+    @property
+    def entries(self) -> tuple[float, int]:
+        return self._norm, 1
+
+    def variance(self, read: int) -> float:
+        return float((self.coefficients[read - 1] ** 2).sum())
+
+    def spectrum(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return (self.coefficients**2).sum(axis=1), np.ones(self.horizon)
+
+    def start(self, size: int) -> dict[str, Any]:
+        return {"reads": 0, "array": np.zeros((self.horizon, size))}
+
+    def depths(self, state: dict[str, Any], reads: int) -> NDArray[np.int64]:
+        first = state["reads"]
+        state["reads"] += reads
+        return np.arange(first, first + reads, dtype=np.int64)
+
+    @property
+    def kernel(self) -> Any:
+        from discreet.sums import _kernels
+
+        return _kernels.advance_dense
+
+
+KINDS: dict[str, type[Factorisation]] = {kind.name: kind for kind in (Binary, Smooth, Factored, Optimal, Batch)}
