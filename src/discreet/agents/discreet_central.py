@@ -13,7 +13,8 @@ from discreet.agents.schedule import Listed, Schedule
 from discreet.errors import InvalidInput
 from discreet.noise import Role
 from discreet.privacy import Central, accounting
-from discreet.privatizers.weighted import Block, WeightedLayout, make_weighted
+from discreet.privatizers.weighted import make_weighted
+from discreet.privatizers.weights import Block, WeightedLayout
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,35 +35,42 @@ class Settings:
         transition_spike: Prior probability that a transition never happens.
         reward_spike: Prior probability that a reward is 0.
         focus: Whether users spend their weights on what is not known yet.
-        kinds: (width of the bonus, n̂ above which a cell is known, in its standard deviations) of the explorers, in turn.
+        kinds: Of the explorers, in turn: the width of the bonus, and n̂ above which a cell is known, in its standard
+            deviations.
         explorers: Policies a batch.
         exploit: Whether an exploiter plays at all.
-        first: Users before the first read, over s₁.
+        first: Users before the first read, over s₁ (and √ of the cells a step of an episode).
         growth: Of the users between reads, early.
         late: And later on.
-        explore: Users before the exploiter begins, over s₁ (and per S·A/H).
+        explore: Users before the exploiter begins, over s₁ and the cells a step of an episode.
         decay: Exponent with which the explorers' share falls after that.
         extend: Exploration goes on while the exploiter's value is below this share of an explorer's.
         steps: The steps block's share of the norm, if steps share a pooled block.
         split: z above which steps are taken apart.
+        alike: z below which a cell's transitions, or rewards, are pooled all the same.
+        majority: Share of the cells that must differ for the others to be taken to differ.
+        sure: n̂ above which a cell is compared between segments, in its standard deviations.
     """
 
     clipped: bool = True
     centred: bool = True
-    transition_spike: float = 0.97
+    transition_spike: float = 0.98
     reward_spike: float = 0.9
     focus: bool = True
-    kinds: tuple[tuple[float, float], ...] = ((0.2, 0.8), (0.2, 0.8), (0.8, 0.8), (0.2, 3.0))
+    kinds: tuple[tuple[float, float], ...] = ((0.2, 0.8), (0.2, 0.8), (0.5, 0.8), (0.2, 3.0))
     explorers: int = 8
     exploit: bool = True
     first: float = 6.0
-    growth: float = 0.2
-    late: float = 0.5
+    growth: float = 0.15
+    late: float = 0.3
     explore: float = 20.0
     decay: float = 2.0
     extend: float = 0.5
-    steps: float = 0.5
-    split: float = 5.0
+    steps: float = 0.7
+    split: float = 4.5
+    alike: float = 3.0
+    sure: float = 3.0
+    majority: float = 0.4
 
 
 class _Model(NamedTuple):
@@ -105,21 +113,22 @@ class CentralLearner(Learner):
             centre=0.5 if own.centred else 0.0,
             clipped=own.clipped,
         )
-        S, A, H = self.spec.states, self.spec.actions, self.spec.horizon
+        many = max(1.0, self.layout.blocks[0][0] * self.layout.cells / self.spec.horizon)  # cells a step of an episode
         s1 = 1.0
         if isinstance(privacy, Central) and privacy.delta > 0:
             s1 = max(1.0, self.layout.sensitivity.l2 / accounting.gaussian_mu(privacy.epsilon, privacy.delta))
-        self.explore = own.explore * s1 * max(1.0, S * A / H)
-        self.schedule = Schedule(update_every) if update_every is not None else self._own_schedule(s1)
+        self.explore = own.explore * s1 * many
+        first = max(20, math.ceil(own.first * s1 * math.sqrt(many)))
+        self.schedule = Schedule(update_every) if update_every is not None else self._own_schedule(first)
         reads = max(1, len(self.schedule.ends(0, self.episodes)))
         self.privatizer = make_weighted(
             self.layout, privacy, capacity=self.episodes, horizon=reads, rng=agent.streams[Role.NOISE]
         )
         self.extended = 0.0
 
-    def _own_schedule(self, s1: float) -> Listed:
+    def _own_schedule(self, first: int) -> Listed:
         """First when a cell can be told from noise, then intervals that grow; nothing is read from the last users."""
-        own, ends = self.own, [max(20, math.ceil(self.own.first * s1))]
+        own, ends = self.own, [first]
         while ends[-1] < self.episodes:
             growth = own.growth if ends[-1] < 3 * self.explore else own.late
             ends.append(max(ends[-1] + 1, math.ceil(ends[-1] * (1 + growth))))
@@ -260,7 +269,7 @@ class CentralLearner(Learner):
         while waiting:
             low, high = waiting.pop()
             place, z = kernels.best_split(
-                *sums, std, layout.reward, layout.visit, layout.centre, 2 * layout.steps, 4.0, low, high
+                *sums, std, layout.reward, layout.visit, layout.centre, 2 * layout.steps, self.own.sure, low, high
             )
             if z > self.own.split:
                 found.append(place)
@@ -268,11 +277,29 @@ class CentralLearner(Learner):
         return sorted(found)
 
     def _segmented(self, pooled: _Model, steps: Block, std: float, bounds: list[int]) -> _Model:
-        """Returns the model of the segments between ``bounds``, from the steps' own counts."""
-        lengths = np.diff(bounds)
-        block = Block(*(np.add.reduceat(x, bounds[:-1], axis=0) for x in steps))
+        """Returns the model of the segments between ``bounds``, from the steps' own counts.
+
+        Transitions, or rewards, of a cell that are alike in all segments are those of the pooled counts; what was not
+        seen in two segments goes with the majority. Its n̂ is then measured in the segment's noise, so that what is
+        compared with n̂ means the same.
+        """
+        from discreet.agents._kernels import discreet_central as kernels
+
+        lengths, layout = np.diff(bounds), self.layout
+        block = Block(*(np.ascontiguousarray(np.add.reduceat(x, bounds[:-1], axis=0)) for x in steps))
         segment = np.repeat(np.arange(len(lengths)), lengths)
-        return self._estimate(block, segment, std * np.sqrt(lengths))
+        own = self._estimate(block, segment, std * np.sqrt(lengths))
+        z = np.zeros((2, layout.cells))
+        kernels.differences(
+            *block, own.sigma, layout.reward, layout.visit, layout.centre, 2 * layout.steps, self.own.sure, z
+        )
+        tested, differ = (z >= 0).sum(axis=1), (z >= self.own.alike).sum(axis=1)
+        most = differ > self.own.majority * tested
+        alike = np.where(most[:, None], (z >= 0) & (z < 1), z < self.own.alike)
+        n = np.where(alike[0], np.maximum(pooled.n * own.sigma[:, None] / std, own.n), own.n)
+        P = np.where(alike[0][:, None], pooled.P, own.P)
+        r = np.where(alike[1], pooled.r, own.r)
+        return _Model(n, P, r, segment, own.sigma)
 
     def state(self) -> dict[str, Any]:
         """Returns how long exploration was extended."""

@@ -58,6 +58,7 @@ from discreet.privatizers.encoders import (
     from_json,
 )
 from discreet.privatizers.features import NoisyFeatureEncoder, RawFeatureEncoder
+from discreet.privatizers.weights import WeightedEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,6 +91,7 @@ _ENCODERS = (
     SimulatedBinomialEncoder,
     RawFeatureEncoder,
     NoisyFeatureEncoder,
+    WeightedEncoder,
 )
 _GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 

@@ -41,6 +41,7 @@ def budget(
     """
     from discreet import envs
     from discreet.experiments.budget import BudgetReport, ValuesReport
+    from discreet.experiments.own_budget import OwnBudget
     from discreet.experiments.staged_budget import StagedBudget
     from discreet.mdp import Spec
 
@@ -54,15 +55,15 @@ def budget(
             raise InvalidInput(f"give either an environment ({env}) or --states, --actions and --horizon")
         spec, title = envs.read(env).spec, env
     privacy = parse.trust(options, "central")
-    report: BudgetReport | ValuesReport | StagedBudget
+    report: BudgetReport | ValuesReport | StagedBudget | OwnBudget
     if options["agent"] == "rlsvi":
         report = ValuesReport.make(title, spec, privacy, **options)
     else:
         if options.pop("accounting") is not None or options.pop("noise_scale") is not None:
             raise InvalidInput(f"--accounting and --noise-scale are for rlsvi, got agent {options['agent']}")
         assert privacy is not None  # else there is a noise scale
-        kind: type[BudgetReport] | type[StagedBudget] = StagedBudget if options["agent"] == "sdp-pe" else BudgetReport
-        report = kind.make(title, spec, privacy, **options)
+        kinds: dict[str, Any] = {"sdp-pe": StagedBudget, "discreet-vi": OwnBudget}
+        report = kinds.get(options["agent"], BudgetReport).make(title, spec, privacy, **options)
     click.echo(json.dumps(report.to_dict()) if as_json else report.to_text())
 
 

@@ -24,8 +24,8 @@ __all__ = [
 
 #: How noise is scaled: to a proof of the budget, or as the paper prints it.
 CALIBRATIONS = ("sound", "paper")
-#: What is released: the agent's own choice, all three families, or transitions and rewards only.
-RELEASES = ("auto", "nmr", "mr")
+#: What is released: the agent's own choice; all three families, or transitions and rewards only; weighted counts.
+RELEASES = ("auto", "nmr", "mr", "weighted")
 _NOISES = ("fast", "secure")
 
 
@@ -87,8 +87,8 @@ class Central(_Budgeted):
         calibration: ``"sound"`` proves the budget; ``"paper"`` takes the printed noise (``sum="tree"``, Laplace), and
             the guarantee then states the ε that this noise really gives.
         noise: ``"fast"`` for simulation; ``"secure"``, for release, is not built yet and raises.
-        release: ``"nmr"`` releases visits, transitions and rewards, ``"mr"`` derives the visits, ``"auto"`` is the
-            agent's own choice.
+        release: ``"nmr"`` releases visits, transitions and rewards, ``"mr"`` derives the visits, ``"weighted"`` (of
+            discreet-vi) counts that users weight so that their norm is bounded; ``"auto"`` is the agent's own choice.
 
     Guarantee:
         Joint DP of the agent for every user's whole trajectory, replace-one: the released reads are (ε, δ)-DP, and what
@@ -157,8 +157,8 @@ class Shuffle(_Budgeted):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.release not in RELEASES:
-            raise UnknownName("release", self.release, RELEASES)
+        if self.release not in ("auto", "nmr", "mr"):
+            raise UnknownName("release", self.release, ("auto", "nmr", "mr"))
         if self.delta == 0:
             raise InvalidInput("the shuffle model needs delta > 0, got delta=0.0")
         if not 0 < self.honest_fraction <= 1:

@@ -82,7 +82,7 @@ def project(n_hat, m_hat, E, visits, transitions):
 
 @kernel()
 def weigh(states, actions, rewards, want, ahead, constants, scratch, w, d):
-    """Fills ``w`` and ``d`` (users, H) with the weights of users' steps and of their rewards; see `weighted`.
+    """Fills ``w`` and ``d`` (users, H) with the weights of users' steps and of their rewards; see `weights`.
 
     ``want`` (sets, cells), ``ahead`` (H, S); ``scratch`` (≥ sets·cells, S + 3) is zero before and after: for every
     cell x(c,·), its largest entry, ρ and ν.

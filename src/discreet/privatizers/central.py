@@ -121,6 +121,10 @@ class CentralPrivatizer(CentralServer):
         layout: Layout | None = None,
     ) -> None:
         check_integer("horizon", horizon)
+        if privacy.release == "weighted":
+            raise InvalidInput(
+                "release='weighted' is for discreet-vi: weights are not visits, which the bounds of other agents count"
+            )
         self.privacy = privacy
         self.failure = check_fraction("failure", failure)
         self.layout = layout or Layout(spec, stationary, visits=privacy.release != "mr")

@@ -17,6 +17,7 @@ from discreet.privacy.messages import BitsReport, NoisyReport, RawReport, Sample
 from discreet.privatizers.features import NoisyFeatureEncoder, RawFeatureEncoder, from_document
 from discreet.privatizers.layout import Layout
 from discreet.privatizers.randomisers import Randomiser, choose
+from discreet.privatizers.weights import WeightedEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -284,7 +285,7 @@ def _restricted(layout: dict[str, Any], spec: Spec) -> tuple[bool, int | None]:
 
 
 #: The kinds of encoders that users have; the simulated one is raw, and for simulation only.
-KINDS: tuple[str, ...] = ("raw", "noisy", "sampled", "binomial", "raw-features", "noisy-features")
+KINDS: tuple[str, ...] = ("raw", "noisy", "sampled", "binomial", "raw-features", "noisy-features", "weighted")
 
 
 def from_json(
@@ -297,6 +298,7 @@ def from_json(
     | SimulatedBinomialEncoder
     | RawFeatureEncoder
     | NoisyFeatureEncoder
+    | WeightedEncoder
 ):
     """Returns the encoder that ``to_json`` wrote.
 
@@ -315,6 +317,8 @@ def from_json(
             raise InvalidInput(f"this encoder is of the kind {kind!r}, not {', '.join(kinds)}")
         if kind in (RawFeatureEncoder.kind, NoisyFeatureEncoder.kind):
             return from_document(document)
+        if kind == WeightedEncoder.kind:
+            return WeightedEncoder.from_document(document)
         for flag in ("stationary", "visits"):
             check_flag(flag, layout[flag])
         spec = Spec(layout["states"], layout["actions"], layout["horizon"], np.array(layout["initial"]))

@@ -204,3 +204,55 @@ def best_split(transitions, visits, rewards, sigma, reward, visit, centre, weigh
             place = t
             largest = math.sqrt(most)
     return place, largest
+
+
+@kernel()
+def differences(transitions, visits, rewards, sigma, reward, visit, centre, weight, sure, z):
+    """Fills ``z`` (2, C): by how much transitions and rewards of a cell differ between any two segments at most.
+
+    The counts are those of segments, (G, C, …), with noise ``sigma`` (G,); −1 where a cell is not known in two of them.
+    """
+    G, C, S = transitions.shape
+    precision = 1.0 / S + visit * visit
+    n = [0.0] * G
+    for c in range(C):
+        z[0, c] = -1.0
+        z[1, c] = -1.0
+        for g in range(G):
+            n[g] = 0.0
+            for s in range(S):
+                n[g] += transitions[g, c, s]
+            n[g] = (n[g] / S + visit * visit * visits[g, c]) / precision
+        for g in range(G):
+            one = sigma[g] * sigma[g]
+            if n[g] <= max(sure * math.sqrt(one / precision), 1.0):
+                continue
+            for f in range(g):
+                two = sigma[f] * sigma[f]
+                if n[f] <= max(sure * math.sqrt(two / precision), 1.0):
+                    continue
+                for s in range(S):
+                    z2 = _apart(
+                        transitions[g, c, s],
+                        n[g],
+                        one,
+                        one / precision,
+                        transitions[f, c, s],
+                        n[f],
+                        two,
+                        two / precision,
+                        weight,
+                    )
+                    z[0, c] = max(z[0, c], math.sqrt(z2))
+                z2 = _apart(
+                    rewards[g, c] + centre * n[g],
+                    n[g],
+                    one / (reward * reward),
+                    one / precision,
+                    rewards[f, c] + centre * n[f],
+                    n[f],
+                    two / (reward * reward),
+                    two / precision,
+                    weight,
+                )
+                z[1, c] = max(z[1, c], math.sqrt(z2))
