@@ -107,7 +107,7 @@ class DiscreetVI(AssignedAgent):
             "policies": self._policies.copy(),
             "ends": self._ends.copy(),
             "exploit": self._exploit.copy(),
-            "carried": {key: np.array(value) for key, value in self._carried.items()},
+            "carried": {key: np.array(value) for key, value in sorted(self._carried.items())},
         }
         return self.privatizer.state(), planned
 

@@ -216,7 +216,8 @@ class _Simulation:
 
         Whatever interrupts it, the agent is left at the beginning of the batch.
         """
-        tally, begun, first = agent.privatizer.tally(), self._encoder.bit_generator.state, self.done
+        private: Any = agent.privatizer
+        tally, begun, first = private.tally(), self._encoder.bit_generator.state, self.done
         try:
             for policy, users in agent.assignments:
                 gap = max(self._optimum - self.mdp.evaluate_many(policy[None])[0], 0.0)

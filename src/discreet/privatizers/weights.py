@@ -8,8 +8,8 @@ block) or both,
 over the visits of the cell, where z is the middle of the rewards. The weight w of a step is *predictable*: it may
 depend on the user's earlier steps and on (s,a), not on s' or R. So x/ν and z + ρ/ν are unbiased, whatever the weights.
 
-**The weight.** Let a = 1 + k_r²·y² + k_n² with y = max(z, 1 − z), and ‖·‖² ≤ L be the limit of a block. At step h in c the
-user spends the share g(c)/(g(c) + max(F_h(s) − g(c), 0)) of what is left, b, where g is how much the server still wants
+**The weight.** Let a = 1 + k_r²·y² + k_n² with y = max(z, 1 − z), and let a block's limit be ‖·‖² ≤ L. At step h in c
+the user spends b, the share g(c)/(g(c) + max(F_h(s) − g(c), 0)) of what is left, where g is how much the server still wants
 a cell and F_h(s) how much it expects to want from step h on, both public:
 
     β = max_{s'} x(c,s') + k_r²·y·|ρ(c)| + k_n²·ν(c),      w = (−β + √(β² + a·b))/a,
@@ -21,8 +21,9 @@ and at most 1 if weights are capped. Then for all s' and R
 So ‖x‖² ≤ L on every trajectory.
 
 **Sensitivity.** For two users' vectors all products x·x' and ν·ν' are ≥ 0, and k_r²ρρ' ≥ −k_r²y²νν' if z lies inside,
-so k_n ≥ k_r·y makes the inner product of a block ≥ 0 (for z = 0 there is nothing negative). Then ‖x − x'‖² ≤ ‖x‖² + ‖x'‖² ≤
-2L: replacing a user moves the whole vector by at most √(2ΣL) over the blocks. Two users who never share a cell attain it.
+so k_n ≥ k_r·y makes the inner product of a block ≥ 0 (for z = 0 there is nothing negative). Then ‖x − x'‖² ≤
+‖x‖² + ‖x'‖² ≤ 2L: replacing a user moves the whole vector by at most √(2ΣL) over the blocks. Two users who never share
+a cell, and spend all, attain it.
 
 Weights and d lie on a grid, rounded towards 0, which keeps all of this and makes sums exact in any order.
 """
@@ -210,8 +211,8 @@ class WeightedEncoder:
     def from_document(cls, document: dict[str, Any]) -> WeightedEncoder:
         """Returns the encoder that `document` describes."""
         layout, parameters = dict(document["layout"]), document["parameters"]
-        sizes = [layout.pop(name) for name in ("states", "actions", "horizon")]
-        where = WeightedLayout(Spec(*sizes, np.array(layout.pop("initial"))), **layout)
+        states, actions, horizon = (layout.pop(name) for name in ("states", "actions", "horizon"))
+        where = WeightedLayout(Spec(states, actions, horizon, np.array(layout.pop("initial"))), **layout)
         want, ahead = (np.array(parameters[name], dtype=np.float64) for name in ("want", "ahead"))
         if want.size == 0:
             raise InvalidInput("want must not be empty")

@@ -39,7 +39,7 @@ def advance_modes(coefficients, depth, z, state, noise):
 
 @kernel(ADVANCE)
 def advance_dense(coefficients, depth, z, state, noise):
-    """Row ``depth`` of B, ``coefficients`` (reads, reads), times all draws so far; ``state`` (reads, size) keeps them."""
+    """Row ``depth`` of B, ``coefficients`` (reads, reads), times all draws so far; ``state`` keeps them, a row each."""
     state[depth] = z
     for i in range(z.size):
         noise[i] = 0.0
