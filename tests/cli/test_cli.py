@@ -47,6 +47,17 @@ def test_text_tells_regret_guarantee_and_the_cost_of_never_learning(discreet_):
         assert piece in out
 
 
+def test_text_tells_what_was_chosen_where_nothing_was_said(discreet_):
+    asked = ("--epsilon", "3", "--delta", "1e-6", "--episodes", "100", "--seed", "0")
+    _, out, _ = discreet_("run", "riverswim", "--agent", "auto", "--stationary", *asked)
+    assert "chosen       agent: dp-ucbvi, update every: 1, sum: factored, noise: gaussian\n" in out
+    agent = discreet.agents.make(
+        "rlsvi", discreet.envs.riverswim().spec, episodes=100, privacy=discreet.Central(3.0, 1e-6)
+    )
+    _, out, _ = discreet_("run", "riverswim", "--agent", "rlsvi", *asked)
+    assert f"noise scale: {agent.noise_scale:.4g}" in out
+
+
 def test_out_saves_numbers_and_a_picture(discreet_, tmp_path):
     out = tmp_path / "new" / "directory"
     code, _, err = discreet_("run", "riverswim", "--episodes", "60", "--runs", "2", "--out", str(out))
