@@ -46,6 +46,7 @@ def test_lists_are_grids_and_settings_are_alternatives():
     [
         ({"epsiln": 1}, "unknown key 'epsiln': did you mean 'epsilon'"),
         ({"setting": [{"agent": "ucbvi", "episode": 3}]}, "did you mean 'episodes'"),
+        ({"setting": [{"agent": "ucbvi", "runs": 3}]}, "runs of setting 1 is a key of the whole sweep"),
         ({"episodes": "many"}, "episodes of setting 1 must be a whole number, or a list of such, got 'many'"),
         ({"episodes": True}, "must be a whole number"),
         ({"runs": 0}, "runs=0"),

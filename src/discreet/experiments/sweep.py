@@ -174,6 +174,8 @@ class Sweep:
         for i, table in enumerate(tables):
             where = f"setting {i + 1}" if "setting" in document else "the sweep"
             for key in table:
+                if key in _WHOLE_SWEEP:
+                    raise InvalidInput(f"{key} of {where} is a key of the whole sweep: it goes above the settings")
                 if key not in KEYS:
                     raise UnknownName(f"key of {where}", key, KEYS)
             for identity, setting in _expand({**shared, **table}, where):
