@@ -37,8 +37,8 @@ __all__ = ["COLOURS", "MARKERS", "Look", "chance", "draw_regret", "plot_regret",
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 #: So that curves differ in grey, too
 MARKERS = ("o", "s", "^", "v", "D", "P", "X")
-# Dots are left to acting at random.
-_STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (8, 1.5, 1.5, 1.5)), (0, (2.5, 1.2)))
+# Dots are left to acting at random. Each shows what it is within the length of a line in the legend, markers apart.
+_STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (4, 1.3, 1.2, 1.3)), (0, (2, 1)))
 _MOST = 12  # settings in one figure
 _FEW = 8  # settings that one figure can hold without being split by trust model
 _POINTS = 250  # of a curve: more than a picture can show
