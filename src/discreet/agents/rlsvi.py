@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RLSVI"]
 
-_INDIVIDUAL = "accounting='individual' keeps to a budget: it needs privacy=Central(epsilon, delta)"
-
 
 class RLSVI(TabularAgent):
     """RLSVI (Lu et al. 2026): greedy on perturbed values. Protects rewards; states and actions are not protected.
@@ -107,9 +105,12 @@ class RLSVI(TabularAgent):
     def _trust(self, privacy: TrustModel | None) -> TrustModel | None:
         """Returns the trust model, if anything can be proven for it; None if epsilon follows from the noise scale."""
         given = self._given["noise_scale"] is not None
+        if self.accounting == "individual" and (privacy is None or isinstance(privacy, NonPrivate)):
+            raise InvalidInput(
+                "accounting='individual' keeps to a budget: it needs privacy=Central(epsilon, delta), "
+                f"got privacy={privacy!r}"
+            )
         if privacy is None:
-            if self.accounting == "individual":
-                raise InvalidInput(_INDIVIDUAL)
             if not given or self.delta is None:
                 raise InvalidInput(
                     "rlsvi needs privacy=Central(epsilon, delta), for which noise_scale is solved, or noise_scale with "
@@ -121,8 +122,6 @@ class RLSVI(TabularAgent):
         if self.delta is not None:
             raise InvalidInput(f"delta goes with noise_scale and without privacy, got delta={self.delta!r}")
         if isinstance(privacy, NonPrivate):
-            if self.accounting == "individual":
-                raise InvalidInput(f"{_INDIVIDUAL}, got NonPrivate")
             return privacy
         if not isinstance(privacy, Central):
             raise InvalidInput(
