@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
@@ -368,10 +367,8 @@ def test_two_hundred_long_runs_make_a_small_page(tmp_path):
     for i in range(200):
         row, _ = run(i % 5, epsilon=1.0 + i // 5)
         runs.append((row, curve))
-    start = time.perf_counter()
     *_, path = report.write(Kept(*runs), tmp_path, title="many")
     assert path.stat().st_size < 10e6
-    assert time.perf_counter() - start < 20 * 3  # a busy machine may be slow
 
 
 def test_a_page_that_cannot_be_written_is_named(tmp_path):

@@ -7,6 +7,7 @@ styles and markers tell the curves apart in grey print too. The same runs give t
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import math
@@ -320,4 +321,5 @@ def write_file(path: Path, data: bytes) -> None:
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None  # not the draft's name
     finally:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what could not be written is said above
+            draft.unlink(missing_ok=True)
