@@ -98,14 +98,11 @@ def _looks(settings: Sequence[Group]) -> dict[str, Look]:
         asked[budget] = len(asked) if budget else 0
     looks = {}
     for name, config in configs.items():
-        rest = {
-            key: value for key, value in config["privacy"].items() if key not in ("epsilon", "delta", "calibration")
-        }
-        family = repr([config["agent"], config["trust"], rest, config["options"], config["episodes"]])
+        family = _family(config)
         style = asked[float(config["privacy"].get("epsilon", 0))]
         hollow = config["privacy"].get("calibration") == "paper"
         looks[name] = Look(families.setdefault(family, len(families)), style, hollow)
-    if len(families) > len(COLOURS) or len(asked) > len(_STYLES) or len(set(looks.values())) < len(looks):
+    if len(families) > len(COLOURS) or max(asked.values()) >= len(_STYLES) or len(set(looks.values())) < len(looks):
         return {name: Look(i, i) for i, name in enumerate(configs)}
     return looks
 
@@ -122,10 +119,35 @@ def _parts(settings: Sequence[Group]) -> dict[str, list[Group]]:
         parts = {"": list(settings)}
     found = {}
     for name, some in parts.items():
-        pieces = [some[i : i + _MOST] for i in range(0, len(some), _MOST)]
+        pieces = _pieces(some)
         for i, piece in enumerate(pieces):
-            found[f"{name} ({i + 1} of {len(pieces)})".strip() if len(pieces) > 1 else name] = piece
+            number = f"{i + 1} of {len(pieces)}" if len(pieces) > 1 else ""
+            found[", ".join(filter(None, [name, number]))] = piece
     return found
+
+
+def _pieces(settings: list[Group]) -> list[list[Group]]:
+    """Returns settings in pieces that a figure can hold; families are kept together if they can be."""
+    free = [each for each in settings if each.guarantee["notion"] == "none"]
+    if len(settings) <= _MOST or len(free) > _MOST // 2:
+        return [settings[i : i + _MOST] for i in range(0, len(settings), _MOST)]
+    families: dict[str, list[Group]] = {}
+    for each in settings:
+        if each.guarantee["notion"] != "none":
+            families.setdefault(_family(each.rows[0].config), []).append(each)
+    room, pieces = _MOST - len(free), [list[Group]()]
+    for family in families.values():
+        for part in (family[i : i + room] for i in range(0, len(family), room)):
+            if len(pieces[-1]) + len(part) > room:
+                pieces.append([])
+            pieces[-1] += part
+    return [[*free, *piece] for piece in pieces]
+
+
+def _family(config: dict[str, Any]) -> str:
+    """Returns what settings have in common that differ in the budget and its calibration alone."""
+    rest = {key: value for key, value in config["privacy"].items() if key not in ("epsilon", "delta", "calibration")}
+    return repr([config["agent"], config["trust"], rest, config["options"], config["episodes"]])
 
 
 def _caption(title: str, part: Sequence[Group], *, log: bool, gap: float | None) -> str:
