@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from discreet.experiments.labels import Runs
     from discreet.experiments.records import Curve
 
-__all__ = ["COLOURS", "MARKERS", "Look", "chance", "draw_regret", "plot_regret", "write_file"]
+__all__ = ["COLOURS", "MARKERS", "SIZE", "Look", "chance", "draw_regret", "plot_regret", "write_file"]
 
 #: Okabe and Ito: distinguishable with any kind of colour vision
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -44,6 +44,8 @@ _MOST = 12  # settings in one figure
 _FEW = 8  # settings that one figure can hold without being split by trust model
 _POINTS = 250  # of a curve: more than a picture can show
 _WIDTH = 4.2  # inches: text is about as large on a phone as on paper
+#: Inches of a figure with a few lines and their legend below
+SIZE = (_WIDTH, 5.0)
 _ABOVE = 3.0  # inches of title, axes and their labels
 _LINE = 0.185  # inches of a line of the legend
 _WRAP = 50  # letters of a line of the legend

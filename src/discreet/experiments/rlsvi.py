@@ -11,7 +11,7 @@ import numpy as np
 from discreet import envs
 from discreet.errors import MissingExtra
 from discreet.experiments.labels import rounded_up
-from discreet.experiments.plot import COLOURS, MARKERS, chance, draw_regret, write_file
+from discreet.experiments.plot import COLOURS, MARKERS, SIZE, chance, draw_regret, write_file
 from discreet.privacy import accounting
 from discreet.privacy.rlsvi import Account
 
@@ -62,7 +62,7 @@ def draw(results: Runs, directory: Path) -> dict[str, Path]:
     """Draws the pictures as SVG and PNG; returns the SVGs by caption."""
     first = results.runs[0].config
     mdp = envs.read(first["env"])
-    with mpl.rc_context({"svg.hashsalt": "discreet", "svg.fonttype": "path"}):
+    with mpl.rc_context({"font.size": 9, "svg.hashsalt": "discreet", "svg.fonttype": "path"}):
         written = {_LOSSES: _losses(results, mdp, directory / "rlsvi-epsilon.svg")}
         caption = f"Regret after {first['episodes']:,} episodes against the proven ε, mean and standard error. {_NOTE}"
         written[caption] = _costs(results, directory / "rlsvi-regret.svg")
@@ -70,7 +70,7 @@ def draw(results: Runs, directory: Path) -> dict[str, Path]:
 
 
 def _losses(results: Runs, mdp: Any, path: Path) -> Path:
-    figure = Figure(figsize=(5.4, 4.4), layout="constrained")
+    figure = Figure(figsize=SIZE, layout="constrained")
     axes = figure.subplots()
     lines = curves(mdp.states, mdp.actions, mdp.horizon, results.runs[0].config["episodes"])
     for i, (label, (K, epsilon)) in enumerate(lines.items()):
@@ -80,7 +80,7 @@ def _losses(results: Runs, mdp: Any, path: Path) -> Path:
 
 
 def _costs(results: Runs, path: Path) -> Path:
-    figure = Figure(figsize=(5.4, 4.4), layout="constrained")
+    figure = Figure(figsize=SIZE, layout="constrained")
     axes = figure.subplots()
     lines: dict[str, dict[float, list[float]]] = {}
     flat: dict[str, list[float]] = {}
@@ -125,8 +125,8 @@ def _finish(figure: Any, axes: Any, path: Path, title: str) -> Path:
     axes.xaxis.minorticks_off()
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.16))
-    for target, options in ((path, {"metadata": {"Date": None}}), (path.with_suffix(".png"), {"dpi": 150})):
+    axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(-0.1, -0.18))
+    for target, options in ((path, {"metadata": {"Date": None}}), (path.with_suffix(".png"), {"dpi": 200})):
         file = io.BytesIO()
         figure.savefig(file, format=target.suffix[1:], **options)
         write_file(target, file.getvalue())
