@@ -66,8 +66,26 @@ def test_every_agent_environment_and_experiment_is_documented():
     text = "\n".join(page.read_text() for page in PAGES)
     for name in (*discreet.agents.NAMES, *discreet.envs.NAMES, *EXPERIMENTS):
         assert f"`{name}`" in text, name
+    cli_page = (ROOT / "docs" / "cli.md").read_text()
+    section = cli_page[cli_page.index("## `discreet reproduce") : cli_page.index("## `discreet sweep")]
+    for name in EXPERIMENTS:
+        assert f"`{name}`" in section, name
     for name in discreet.agents.NAMES:
         assert (ROOT / "docs" / "agents" / f"{name}.md").exists()
+
+
+def test_the_tables_of_the_readme_name_every_agent_and_every_sum():
+    import discreet
+    from discreet.privacy import TRUST_MODELS
+
+    rows = "\n".join(line for line in README.splitlines() if line.startswith("|"))
+    overview = (ROOT / "docs" / "agents" / "README.md").read_text()
+    for name in discreet.agents.NAMES:
+        assert f"[`{name}`](docs/agents/{name}.md)" in rows, name
+        assert f"[`{name}`]({name}.md)" in overview, name
+    for model in TRUST_MODELS.values():
+        for name in set(getattr(model, "sums", ())) - {"auto"}:
+            assert f"`{name}`" in rows, name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -12,6 +12,7 @@ All of it is computed by the simulator, from its exact model and the policies th
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import importlib
@@ -118,7 +119,8 @@ class Results:
         except OSError as error:
             raise OSError(error.errno, error.strerror or str(error), str(path)) from None  # not the draft's name
         finally:
-            draft.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # what could not be written is said above
+                draft.unlink(missing_ok=True)
 
     def _curves(self) -> Iterator[tuple[RunRow, Curve]]:
         for row in self.runs:

@@ -411,6 +411,7 @@ def test_a_snapshot_takes_everything_back():
         ({"noise_scale": 1.0, "accounting": "paper"}, "cannot both be given"),
         ({"privacy": None, "accounting": "individual"}, "individual.*needs privacy"),
         ({"privacy": None, "accounting": "individual", "noise_scale": 1.0, "delta": 1e-6}, "individual.*needs privacy"),
+        ({"privacy": dc.NonPrivate(), "accounting": "individual"}, "individual.*needs privacy.*got privacy=NonPrivate"),
         ({"privacy": dc.Central(1.0)}, "delta > 0, got delta=0.0"),
         ({"privacy": dc.Central(1.0), "accounting": "individual"}, "delta > 0, got delta=0.0"),
         ({"privacy": None, "noise_scale": 1.0, "delta": 0.0}, "delta > 0, got delta=0.0"),

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import discreet
+from discreet.cli import cli
 from discreet.experiments import run as run_module
 
 KEYS = {"env", "agent", "guarantee", "regret", "suboptimal", "episodes", "seeds", "version"}
@@ -33,6 +34,31 @@ def test_json_is_one_object_and_nothing_else(discreet_):
     assert document["episodes"] == 50
 
 
+def test_every_command_with_json_prints_one_object_and_nothing_else(discreet_, tmp_path):
+    """Also where something is infinite, saved or broken; a command that gets --json later must be added here."""
+    (tmp_path / "sweep.toml").write_text('env = "riverswim"\nagent = "ucbvi"\nepisodes = 20\n')
+    store = str(tmp_path / "store")
+    assert discreet_("sweep", str(tmp_path / "sweep.toml"), "--out", store, "--workers", "1")[0] == 0
+    asked = {
+        "run": ("riverswim", "--episodes", "20", "--out", str(tmp_path / "run")),
+        "budget": ("riverswim", "--epsilon", "1", "--episodes", "100"),
+        "audit": ("algorithm-4", "--delta", "1e-6", "--runs", "200", "--seed", "0"),
+        "results ls": (store,),
+    }
+    found = {
+        f"{name} {part}".strip()
+        for name, command in cli.commands.items()
+        for part, child in (getattr(command, "commands", None) or {"": command}).items()
+        if any("--json" in parameter.opts for parameter in child.params)
+    }
+    assert found == set(asked)
+    for name, arguments in asked.items():
+        code, out, err = discreet_(*name.split(), *arguments, "--json")
+        assert code == (1 if name == "audit" else 0), err  # the printed protocol breaks its claim
+        assert out.count("\n") == 1
+        assert isinstance(json.loads(out, parse_constant=pytest.fail), dict)  # NaN and Infinity are no JSON
+
+
 def test_a_run_is_what_python_gives(discreet_):
     _, out, _ = discreet_("run", "riverswim", "--episodes", "50", "--runs", "2", "--seed", "3", "--json")
     mdp = discreet.envs.riverswim()
@@ -45,6 +71,17 @@ def test_text_tells_regret_guarantee_and_the_cost_of_never_learning(discreet_):
     assert code == 0
     for piece in ("chain", "ubev", "no privacy", "regret", "acting at random", "gap > 0.25", "stationary: True"):
         assert piece in out
+
+
+def test_text_tells_what_was_chosen_where_nothing_was_said(discreet_):
+    asked = ("--epsilon", "3", "--delta", "1e-6", "--episodes", "100", "--seed", "0")
+    _, out, _ = discreet_("run", "riverswim", "--agent", "auto", "--stationary", *asked)
+    assert "chosen       agent: dp-ucbvi, update every: 1, sum: factored, noise: gaussian\n" in out
+    agent = discreet.agents.make(
+        "rlsvi", discreet.envs.riverswim().spec, episodes=100, privacy=discreet.Central(3.0, 1e-6)
+    )
+    _, out, _ = discreet_("run", "riverswim", "--agent", "rlsvi", *asked)
+    assert f"noise scale: {agent.noise_scale:.4g}" in out
 
 
 def test_out_saves_numbers_and_a_picture(discreet_, tmp_path):

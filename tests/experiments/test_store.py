@@ -39,6 +39,7 @@ from discreet.errors import (
 )
 from discreet.experiments import records
 from discreet.experiments import store as module
+from discreet.experiments.plot import write_file
 from discreet.experiments.records import host_facts, run_key, source_commit, summarise, thin
 from discreet.experiments.store import Store
 
@@ -778,10 +779,12 @@ class TestDisk:
                 lambda: Store.create(place / "new"),
                 lambda: Store.repair(place / "a"),
                 lambda: results.load(place / "a").export(place / "x.csv"),
+                lambda: write_file(place / "page.html", b"page"),
             ):
                 with pytest.raises(OSError, match="Read-only") as caught:
                     action()
                 check_one_line(caught.value, str(place))
+                assert ".tmp" not in str(caught.value)  # nobody asked for a draft
             subprocess.run(["mount", "-o", "remount,rw,size=4m", str(place)], check=True)
             interrupt(place / "a")
             subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)

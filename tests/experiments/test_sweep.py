@@ -20,7 +20,7 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from discreet import results
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, StoreError
 from discreet.experiments import conduct, engine
 from discreet.experiments.store import Store
 from discreet.experiments.sweep import KEYS, Sweep, build
@@ -46,6 +46,7 @@ def test_lists_are_grids_and_settings_are_alternatives():
     [
         ({"epsiln": 1}, "unknown key 'epsiln': did you mean 'epsilon'"),
         ({"setting": [{"agent": "ucbvi", "episode": 3}]}, "did you mean 'episodes'"),
+        ({"setting": [{"agent": "ucbvi", "runs": 3}]}, "runs of setting 1 is a key of the whole sweep"),
         ({"episodes": "many"}, "episodes of setting 1 must be a whole number, or a list of such, got 'many'"),
         ({"episodes": True}, "must be a whole number"),
         ({"runs": 0}, "runs=0"),
@@ -223,7 +224,7 @@ def test_a_scheduler_that_dies_is_one_line(tmp_path):
         with subprocess.Popen(
             [*command, "--engine", "dask", "--address", address], stderr=subprocess.PIPE, **options
         ) as sweep:
-            while sweep.poll() is None and len(list((tmp_path / "s").glob("curves/*.parquet"))) < 2:
+            while sweep.poll() is None and stored_in(tmp_path / "s") < 2:
                 time.sleep(0.1)
             os.killpg(cluster.pid, signal.SIGKILL)
             _, said = sweep.communicate(timeout=120)
@@ -275,6 +276,14 @@ def alive(group):
     return any(int(line.split()[0]) == group and "Z" not in line for line in listed.splitlines())
 
 
+def stored_in(directory):
+    """Returns how many runs are in a store, 0 if there is none yet. A curve counts when it has its row."""
+    try:
+        return len(Store.open(directory).keys())
+    except (StoreError, OSError):
+        return 0
+
+
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path, workers):
     """Progress says rate, time left and regret of the runs in flight; no process outlives the command."""
@@ -291,8 +300,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path, workers):
         if not data:
             break
         shown += data.decode(errors="replace")
-        finished = len(list((tmp_path / "s" / "curves").glob("*.parquet"))) if (tmp_path / "s").exists() else 0
-        if finished >= 2 and re.search(r"/s regret [\d,]+", shown) and not sent:
+        if stored_in(tmp_path / "s") >= 2 and re.search(r"/s regret [\d,]+", shown) and not sent:
             os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
             sent = True
     process.communicate(timeout=30)
@@ -362,34 +370,39 @@ def test_a_read_only_directory_is_one_line(tmp_path, discreet_):
 
 @pytest.mark.slow
 def test_kill_9_at_random_moments_loses_nothing(tmp_path):
-    """Must show: 20 kills of a sweep of 40 runs, resumed each time: the store equals that of an uninterrupted sweep."""
+    """Must show: 20 kills of a sweep of 40 runs, resumed each time: the store equals that of an uninterrupted sweep.
+
+    Every kill meets a sweep at work, and what is stored when it comes is neither lost nor done again.
+    """
     file = tmp_path / "sweep.toml"
     file.write_text(TOML)
     command = [sys.executable, "-m", "discreet", "sweep", str(file), "--quiet", "--workers", "2"]
     subprocess.run([*command, "--out", str(tmp_path / "whole")], check=True, capture_output=True)
     with Store.open(tmp_path / "whole") as store:
         assert len(store.keys()) == 40
-    rng, kills, counts = random.Random(0), 0, []
+    rng, kills, killed, stored = random.Random(0), 0, tmp_path / "killed", {}
     while kills < 20:
         process = subprocess.Popen(
-            [*command, "--out", str(tmp_path / "killed"), "--resume"],
+            [*command, "--out", str(killed), "--resume"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        time.sleep(rng.uniform(1.5, 6.0))
+        more = rng.choice((0, 1, 1, 2, 3, 5))  # so many runs later, or on its way there
+        while process.poll() is None and len(list((killed / "curves").glob("*.parquet"))) < len(stored) + more:
+            time.sleep(0.01)
+        time.sleep(rng.choice((0.0, 0.05, 1.0)) * rng.random())
         if process.poll() is None:
             os.kill(process.pid, signal.SIGKILL)  # the coordinator; its workers must go by themselves
+            kills += 1
         process.wait()
-        kills += 1
-        if (tmp_path / "killed" / "index.sqlite").exists():
-            with Store.create(tmp_path / "killed") as store, store.lock():
-                counts.append(len(store.keys()))
-        if counts and counts[-1] == 40 and kills >= 20:
-            break
-        if counts and counts[-1] == 40:  # all done: begin again, so that every kill meets a sweep at work
-            with Store.create(tmp_path / "killed") as store:
-                for key in sorted(store.keys())[::2]:
+        if (killed / "index.sqlite").exists():
+            with Store.create(killed) as store, store.lock():
+                found = {row.key: (row.created, row.wall_seconds) for row in store.runs()}
+                assert stored.items() <= found.items()
+                stored = found
+                for key in sorted(found)[::2] if len(found) == 40 else ():  # all done: give the next one work
                     store.discard(key)
-    subprocess.run([*command, "--out", str(tmp_path / "killed"), "--resume"], check=True, capture_output=True)
+                    del stored[key]
+    subprocess.run([*command, "--out", str(killed), "--resume"], check=True, capture_output=True)
     assert same(tmp_path / "whole", tmp_path / "killed") == []

@@ -105,11 +105,12 @@ class RLSVI(TabularAgent):
     def _trust(self, privacy: TrustModel | None) -> TrustModel | None:
         """Returns the trust model, if anything can be proven for it; None if epsilon follows from the noise scale."""
         given = self._given["noise_scale"] is not None
+        if self.accounting == "individual" and (privacy is None or isinstance(privacy, NonPrivate)):
+            raise InvalidInput(
+                "accounting='individual' keeps to a budget: it needs privacy=Central(epsilon, delta), "
+                f"got privacy={privacy!r}"
+            )
         if privacy is None:
-            if self.accounting == "individual":
-                raise InvalidInput(
-                    "accounting='individual' keeps to a budget: it needs privacy=Central(epsilon, delta)"
-                )
             if not given or self.delta is None:
                 raise InvalidInput(
                     "rlsvi needs privacy=Central(epsilon, delta), for which noise_scale is solved, or noise_scale with "

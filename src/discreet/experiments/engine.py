@@ -140,7 +140,9 @@ def dask(
         distributed: Any = importlib.import_module("distributed")
     except ImportError:
         raise MissingExtra("distributed", "dask") from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is said once, by us
+    for name in list(logging.root.manager.loggerDict):  # what goes wrong is said once, by us
+        if name.partition(".")[0] == "distributed":  # several of its loggers have levels of their own
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     place = f"at {address}" if address else "on this machine"
     with contextlib.ExitStack() as stack:
         try:

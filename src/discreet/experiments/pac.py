@@ -9,7 +9,7 @@ import numpy as np
 
 from discreet import envs, theory
 from discreet.errors import MissingExtra
-from discreet.experiments.plot import COLOURS, MARKERS, write_file
+from discreet.experiments.plot import COLOURS, MARKERS, SIZE, write_file
 
 try:
     import matplotlib as mpl
@@ -41,8 +41,8 @@ def draw(results: Runs, directory: Path) -> dict[str, Path]:
     first = results.runs[0].config
     mdp = envs.read(first["env"])
     sizes: dict[str, Any] = {"states": mdp.states, "actions": mdp.actions, "horizon": mdp.horizon}
-    with mpl.rc_context({"svg.hashsalt": "discreet", "svg.fonttype": "path"}):
-        figure = Figure(figsize=(5.4, 4.4), layout="constrained")
+    with mpl.rc_context({"font.size": 9, "svg.hashsalt": "discreet", "svg.fonttype": "path"}):
+        figure = Figure(figsize=SIZE, layout="constrained")
         axes = figure.subplots()
         ticks: set[float] = set()
         for i, (epsilon, by_alpha) in enumerate(counts(results).items()):
@@ -66,9 +66,9 @@ def draw(results: Runs, directory: Path) -> dict[str, Path]:
         axes.minorticks_off()
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.16))
+        axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(-0.1, -0.18))
         path = directory / "pac.svg"
-        for target, options in ((path, {"metadata": {"Date": None}}), (path.with_suffix(".png"), {"dpi": 150})):
+        for target, options in ((path, {"metadata": {"Date": None}}), (path.with_suffix(".png"), {"dpi": 200})):
             file = io.BytesIO()
             figure.savefig(file, format=target.suffix[1:], **options)
             write_file(target, file.getvalue())

@@ -7,6 +7,7 @@ styles and markers tell the curves apart in grey print too. The same runs give t
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import math
@@ -31,18 +32,20 @@ if TYPE_CHECKING:
     from discreet.experiments.labels import Runs
     from discreet.experiments.records import Curve
 
-__all__ = ["COLOURS", "MARKERS", "Look", "chance", "draw_regret", "plot_regret", "write_file"]
+__all__ = ["COLOURS", "MARKERS", "SIZE", "Look", "chance", "draw_regret", "plot_regret", "write_file"]
 
 #: Okabe and Ito: distinguishable with any kind of colour vision
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 #: So that curves differ in grey, too
 MARKERS = ("o", "s", "^", "v", "D", "P", "X")
-# Dots are left to acting at random.
-_STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (8, 1.5, 1.5, 1.5)), (0, (2.5, 1.2)))
+# Dots are left to acting at random. Each shows what it is within the length of a line in the legend, markers apart.
+_STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (4, 1.3, 1.2, 1.3)), (0, (2, 1)))
 _MOST = 12  # settings in one figure
 _FEW = 8  # settings that one figure can hold without being split by trust model
 _POINTS = 250  # of a curve: more than a picture can show
 _WIDTH = 4.2  # inches: text is about as large on a phone as on paper
+#: Inches of a figure with a few lines and their legend below
+SIZE = (_WIDTH, 5.0)
 _ABOVE = 3.0  # inches of title, axes and their labels
 _LINE = 0.185  # inches of a line of the legend
 _WRAP = 50  # letters of a line of the legend
@@ -97,14 +100,11 @@ def _looks(settings: Sequence[Group]) -> dict[str, Look]:
         asked[budget] = len(asked) if budget else 0
     looks = {}
     for name, config in configs.items():
-        rest = {
-            key: value for key, value in config["privacy"].items() if key not in ("epsilon", "delta", "calibration")
-        }
-        family = repr([config["agent"], config["trust"], rest, config["options"], config["episodes"]])
+        family = _family(config)
         style = asked[float(config["privacy"].get("epsilon", 0))]
         hollow = config["privacy"].get("calibration") == "paper"
         looks[name] = Look(families.setdefault(family, len(families)), style, hollow)
-    if len(families) > len(COLOURS) or len(asked) > len(_STYLES) or len(set(looks.values())) < len(looks):
+    if len(families) > len(COLOURS) or max(asked.values()) >= len(_STYLES) or len(set(looks.values())) < len(looks):
         return {name: Look(i, i) for i, name in enumerate(configs)}
     return looks
 
@@ -121,10 +121,35 @@ def _parts(settings: Sequence[Group]) -> dict[str, list[Group]]:
         parts = {"": list(settings)}
     found = {}
     for name, some in parts.items():
-        pieces = [some[i : i + _MOST] for i in range(0, len(some), _MOST)]
+        pieces = _pieces(some)
         for i, piece in enumerate(pieces):
-            found[f"{name} ({i + 1} of {len(pieces)})".strip() if len(pieces) > 1 else name] = piece
+            number = f"{i + 1} of {len(pieces)}" if len(pieces) > 1 else ""
+            found[", ".join(filter(None, [name, number]))] = piece
     return found
+
+
+def _pieces(settings: list[Group]) -> list[list[Group]]:
+    """Returns settings in pieces that a figure can hold; families are kept together if they can be."""
+    free = [each for each in settings if each.guarantee["notion"] == "none"]
+    if len(settings) <= _MOST or len(free) > _MOST // 2:
+        return [settings[i : i + _MOST] for i in range(0, len(settings), _MOST)]
+    families: dict[str, list[Group]] = {}
+    for each in settings:
+        if each.guarantee["notion"] != "none":
+            families.setdefault(_family(each.rows[0].config), []).append(each)
+    room, pieces = _MOST - len(free), [list[Group]()]
+    for family in families.values():
+        for part in (family[i : i + room] for i in range(0, len(family), room)):
+            if len(pieces[-1]) + len(part) > room:
+                pieces.append([])
+            pieces[-1] += part
+    return [[*free, *piece] for piece in pieces]
+
+
+def _family(config: dict[str, Any]) -> str:
+    """Returns what settings have in common that differ in the budget and its calibration alone."""
+    rest = {key: value for key, value in config["privacy"].items() if key not in ("epsilon", "delta", "calibration")}
+    return repr([config["agent"], config["trust"], rest, config["options"], config["episodes"]])
 
 
 def _caption(title: str, part: Sequence[Group], *, log: bool, gap: float | None) -> str:
@@ -320,4 +345,5 @@ def write_file(path: Path, data: bytes) -> None:
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None  # not the draft's name
     finally:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what could not be written is said above
+            draft.unlink(missing_ok=True)

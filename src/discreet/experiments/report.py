@@ -291,7 +291,8 @@ def _factor(promised: dict[str, Any]) -> str:
         return ""
     epsilon, delta = promised["epsilon"], promised["delta"]
     factor = math.exp(epsilon) if epsilon is not None and epsilon < 700 else None
-    return f" – a factor of {rounded_up(factor)}, and {rounded_up(delta) if delta else 'nothing'} besides"
+    numbers = [rounded_up(factor), rounded_up(delta) if delta else "nothing"]
+    return ' – a factor of <span class="k">{}</span>, and <span class="k">{}</span> besides'.format(*numbers)
 
 
 def _figures(figures: Mapping[str, Path]) -> str:

@@ -10,7 +10,8 @@ import numpy as np
 
 from discreet import envs
 from discreet.errors import MissingExtra
-from discreet.experiments.plot import COLOURS, MARKERS, chance, draw_regret, write_file
+from discreet.experiments.labels import rounded_up
+from discreet.experiments.plot import COLOURS, MARKERS, SIZE, chance, draw_regret, write_file
 from discreet.privacy import accounting
 from discreet.privacy.rlsvi import Account
 
@@ -61,7 +62,7 @@ def draw(results: Runs, directory: Path) -> dict[str, Path]:
     """Draws the pictures as SVG and PNG; returns the SVGs by caption."""
     first = results.runs[0].config
     mdp = envs.read(first["env"])
-    with mpl.rc_context({"svg.hashsalt": "discreet", "svg.fonttype": "path"}):
+    with mpl.rc_context({"font.size": 9, "svg.hashsalt": "discreet", "svg.fonttype": "path"}):
         written = {_LOSSES: _losses(results, mdp, directory / "rlsvi-epsilon.svg")}
         caption = f"Regret after {first['episodes']:,} episodes against the proven ε, mean and standard error. {_NOTE}"
         written[caption] = _costs(results, directory / "rlsvi-regret.svg")
@@ -69,17 +70,17 @@ def draw(results: Runs, directory: Path) -> dict[str, Path]:
 
 
 def _losses(results: Runs, mdp: Any, path: Path) -> Path:
-    figure = Figure(figsize=(5.4, 4.4), layout="constrained")
+    figure = Figure(figsize=SIZE, layout="constrained")
     axes = figure.subplots()
     lines = curves(mdp.states, mdp.actions, mdp.horizon, results.runs[0].config["episodes"])
     for i, (label, (K, epsilon)) in enumerate(lines.items()):
         axes.plot(K, epsilon, color=COLOURS[i % 7], marker=MARKERS[i % 7], ms=4, markevery=6, label=label)
     axes.set(xscale="log", yscale="log", xlabel="episodes K", ylabel="ε at δ = 1e-6 (rewards only)")
-    return _finish(figure, axes, path)
+    return _finish(figure, axes, path, f"rlsvi as printed, {results.runs[0].config['env']}")
 
 
 def _costs(results: Runs, path: Path) -> Path:
-    figure = Figure(figsize=(5.4, 4.4), layout="constrained")
+    figure = Figure(figsize=SIZE, layout="constrained")
     axes = figure.subplots()
     lines: dict[str, dict[float, list[float]]] = {}
     flat: dict[str, list[float]] = {}
@@ -88,7 +89,7 @@ def _costs(results: Runs, path: Path) -> Path:
         if row.config["privacy"].get("epsilon") is None:
             label = "ucbvi, no privacy" if row.config["agent"] == "ucbvi" else "rlsvi as printed"
             if row.guarantee["epsilon"] is not None:
-                label += f", ε = {row.guarantee['epsilon']:.3g}"
+                label += f", ε = {rounded_up(row.guarantee['epsilon'], 4)}"
             flat.setdefault(label, []).append(row.regret)
             continue
         label = f"{options.get('accounting', 'tight')}, {_every(options.get('update_every', 1))}"
@@ -107,7 +108,7 @@ def _costs(results: Runs, path: Path) -> Path:
     axes.set(xscale="log", yscale="log", xlabel="proven ε (rewards only)", ylabel="regret")
     ticks = sorted({round(epsilon, 3) for by_epsilon in lines.values() for epsilon in by_epsilon})
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    return _finish(figure, axes, path)
+    return _finish(figure, axes, path, f"{results.runs[0].config['env']}; simulation only")
 
 
 def _every(users: int) -> str:
@@ -118,13 +119,14 @@ def _error(values: list[float]) -> float:
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
-def _finish(figure: Any, axes: Any, path: Path) -> Path:
+def _finish(figure: Any, axes: Any, path: Path, title: str) -> Path:
     """Writes a figure as SVG and PNG."""
+    axes.set_title(title, fontsize=9, loc="left")
     axes.xaxis.minorticks_off()
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.16))
-    for target, options in ((path, {"metadata": {"Date": None}}), (path.with_suffix(".png"), {"dpi": 150})):
+    axes.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(-0.1, -0.18))
+    for target, options in ((path, {"metadata": {"Date": None}}), (path.with_suffix(".png"), {"dpi": 200})):
         file = io.BytesIO()
         figure.savefig(file, format=target.suffix[1:], **options)
         write_file(target, file.getvalue())

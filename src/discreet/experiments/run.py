@@ -41,6 +41,7 @@ class Run:
         seed: The seed.
         alpha: Which gaps count as suboptimal.
         guarantee: What is proven.
+        resolved: What became of what was left open, as the agent says it.
         reveal: Whether to keep what RLSVI's accounts of every user say, for `to_text` only: it reveals states.
     """
 
@@ -53,6 +54,7 @@ class Run:
     seed: int
     alpha: tuple[float, ...]
     guarantee: Guarantee
+    resolved: dict[str, Any]
     reveal: bool = False
     results: list[Result] = field(default_factory=list)
     revealed: list[str] = field(default_factory=list)
@@ -81,7 +83,7 @@ class Run:
                 raise InvalidInput(f"alpha must be a finite gap, got alpha={value}")
         mdp = envs.read(env)
         first = agents.make(agent, mdp.spec, episodes=episodes, seed=[seed, 0], **options)
-        return cls(env, mdp, agent, options, episodes, runs, seed, alpha, first.guarantee, reveal)
+        return cls(env, mdp, agent, options, episodes, runs, seed, alpha, first.guarantee, first.resolved, reveal)
 
     def execute(self, *, progress: bool) -> None:
         """Does the runs, one after the other."""
@@ -126,14 +128,12 @@ class Run:
         tenth = max(1, self.episodes // 10)
         last = np.mean([result.gaps[-tenth:].mean() for result in self.results])
         counts = np.mean([result.suboptimal(self.alpha) for result in self.results], axis=0)
-        settings = ", ".join(
-            f"{key.replace('_', ' ')}: {value}"
-            for key, value in self.options.items()
-            if key != "privacy" and value is not None
-        )
+        asked = {"agent": self.agent, **self.options}
+        chosen = {key: value for key, value in self.resolved.items() if asked.get(key) != value}
         rows = {
             "environment": f"{self.env}: {mdp.states} states, {mdp.actions} actions, horizon {mdp.horizon}",
-            "agent": f"{self.agent} ({settings})",
+            "agent": f"{self.agent} ({_listed({**self.options, 'privacy': None})})",
+            "chosen": _listed(chosen),
             "trust": _asked(self.options["privacy"]),
             "guarantee": str(self.guarantee),
             "episodes": f"{self.episodes:,} in each of {n} run{'s' if n > 1 else ''}, seed {self.seed}",
@@ -171,6 +171,15 @@ class Run:
 def _std(values: list[float]) -> float:
     """Returns the sample standard deviation; 0 for a single value."""
     return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+
+
+def _listed(values: dict[str, Any]) -> str:
+    """Returns settings as people read them; None is none."""
+    return ", ".join(
+        f"{key.replace('_', ' ')}: {value:.4g}" if isinstance(value, float) else f"{key.replace('_', ' ')}: {value}"
+        for key, value in values.items()
+        if value is not None
+    )
 
 
 def _asked(privacy: Any) -> str:

@@ -332,7 +332,8 @@ class Store:
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(target)) from None  # not the draft's name
         finally:
-            draft.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # what could not be written is said above
+                draft.unlink(missing_ok=True)
 
     def _enter(self, row: RunRow, data: bytes) -> None:
         """The second step."""

@@ -173,9 +173,7 @@ class Sweep:
         settings: dict[str, Setting] = {}
         for i, table in enumerate(tables):
             where = f"setting {i + 1}" if "setting" in document else "the sweep"
-            for key in table:
-                if key not in KEYS:
-                    raise UnknownName(f"key of {where}", key, KEYS)
+            _check_keys(table, where)
             for identity, setting in _expand({**shared, **table}, where):
                 if identity in settings:
                     raise InvalidInput(f"{where} repeats a setting: {text(setting.config([0, 0], []))}")
@@ -199,6 +197,15 @@ class Sweep:
             setting.config([self.seed, i], list(self.alpha))
             for i, setting in itertools.product(range(self.runs), self.settings)
         ]
+
+
+def _check_keys(table: dict[str, Any], where: str) -> None:
+    """Raises unless all keys are those of a setting."""
+    for key in table:
+        if key in _WHOLE_SWEEP:
+            raise InvalidInput(f"{key} of {where} is a key of the whole sweep: it goes above the settings")
+        if key not in KEYS:
+            raise UnknownName(f"key of {where}", key, KEYS)
 
 
 def _checked_name(name: Any) -> str:
