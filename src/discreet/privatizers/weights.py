@@ -9,8 +9,8 @@ over the visits of the cell, where z is the middle of the rewards. The weight w 
 depend on the user's earlier steps and on (s,a), not on s' or R. So x/ν and z + ρ/ν are unbiased, whatever the weights.
 
 **The weight.** Let a = 1 + k_r²·y² + k_n² with y = max(z, 1 − z), and let a block's limit be ‖·‖² ≤ L. At step h in c
-the user spends b, the share g(c)/(g(c) + max(F_h(s) − g(c), 0)) of what is left, where g is how much the server still wants
-a cell and F_h(s) how much it expects to want from step h on, both public:
+the user spends b, the share g(c)/(g(c) + max(F_h(s) − g(c), 0)) of what is left, where g is how much the server still
+wants a cell and F_h(s) how much it expects to want from step h on, both public:
 
     β = max_{s'} x(c,s') + k_r²·y·|ρ(c)| + k_n²·ν(c),      w = (−β + √(β² + a·b))/a,
 
