@@ -129,7 +129,7 @@ def adversarial(where, rng, n):
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_adversarial_people_stay_within_the_bounds(name):
-    """Must show: 10⁵ of them a layout through the compiled encoder, over any g and F; pairs at random and chosen to be far."""
+    """Must show: 10⁵ of them through the compiled encoder, over any g and F; pairs at random, and chosen to be far."""
     rng = np.random.default_rng(5)
     worst, far = 0.0, 0.0
     for H, S in ((1, 2), (2, 3), (7, 2), (12, 3), (20, 2)):

@@ -171,6 +171,11 @@ class LearningAgent:
         raise NotImplementedError
 
     @property
+    def asked(self) -> dict[str, Any]:
+        """What the encoder of the current batch was given by the plan, by name: as public as the policy."""
+        return {}
+
+    @property
     def compiled(self) -> bool:
         """Whether `play` does what the protocol does."""
         return False
