@@ -41,8 +41,10 @@ def budget(
     """
     from discreet import envs
     from discreet.experiments.budget import BudgetReport, ValuesReport
+    from discreet.experiments.question_budget import QuestionBudget
     from discreet.experiments.staged_budget import StagedBudget
     from discreet.mdp import Spec
+    from discreet.privacy import Local
 
     sizes = (states, actions, horizon)
     if env is None:
@@ -54,13 +56,17 @@ def budget(
             raise InvalidInput(f"give either an environment ({env}) or --states, --actions and --horizon")
         spec, title = envs.read(env).spec, env
     privacy = parse.trust(options, "central")
-    report: BudgetReport | ValuesReport | StagedBudget
+    report: BudgetReport | ValuesReport | StagedBudget | QuestionBudget
     if options["agent"] == "rlsvi":
         report = ValuesReport.make(title, spec, privacy, **options)
     else:
         if options.pop("accounting") is not None or options.pop("noise_scale") is not None:
             raise InvalidInput(f"--accounting and --noise-scale are for rlsvi, got agent {options['agent']}")
         assert privacy is not None  # else there is a noise scale
+        if options["agent"] == "discreet-vi" and isinstance(privacy, Local):
+            report = QuestionBudget.make(title, spec, privacy, **options)
+            click.echo(json.dumps(report.to_dict()) if as_json else report.to_text())
+            return
         kind: type[BudgetReport] | type[StagedBudget] = StagedBudget if options["agent"] == "sdp-pe" else BudgetReport
         report = kind.make(title, spec, privacy, **options)
     click.echo(json.dumps(report.to_dict()) if as_json else report.to_text())
@@ -73,7 +79,7 @@ def budget(
 @click.option("--sum", help="Which sum, for central and local.  [default: auto]")
 @click.option("--calibration", help="sound, or paper: the printed noise.  [default: sound]")
 @click.option("--release", help="nmr or mr, for central and shuffle.  [default: auto]")
-@click.option("--randomiser", help="Of sum sampled, for local.  [default: auto]")
+@click.option("--randomiser", help="Of sum sampled or questions, for local.  [default: auto]")
 @parse.values_options
 @click.option("--stationary", is_flag=True, help="Pool the counts over the steps of an episode.")
 @click.option("--steps", type=int, help="Steps an episode, for privatizers and agents.  [default: 1; agents 2]")

@@ -100,7 +100,7 @@ class BudgetReport:
         chosen = "paper" if privacy.calibration == "paper" else own.name
         rows = {chosen: own}
         for name in privacy.sums:
-            if name not in ("auto", *rows) and (privacy.delta > 0 or name not in ("factored", "gaussian")):
+            if name not in ("auto", "questions", *rows) and (privacy.delta > 0 or name not in ("factored", "gaussian")):
                 rows[name] = build(dataclasses.replace(privacy, sum=name, calibration="sound"))
         if chosen != "paper" and getattr(privacy, "release", "auto") != "mr" and len(batches) > 1:
             rows["paper"] = build(dataclasses.replace(privacy, sum="auto", calibration="paper"))

@@ -15,7 +15,6 @@ from discreet.privatizers.asking import QuestionEncoder, hiding
 from discreet.privatizers.base import Shuffler, check_reports
 from discreet.privatizers.layout import Layout
 from discreet.privatizers.local import LocalPrivatizer
-from discreet.privatizers.randomisers import UnaryEncoding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from discreet.mdp import Spec
     from discreet.privacy import Local
 
-__all__ = ["Answers", "AnswerTally", "QuestionLocal"]
+__all__ = ["AnswerTally", "Answers", "QuestionLocal"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,15 +180,13 @@ class AnswerTally:
         encoder, users = self._encoder, len(states)
         questions = np.empty(users, dtype=np.int64)
         support = np.zeros((users, encoder.width), dtype=np.bool_)
-        sizes = np.array([hidden.size for hidden in encoder.randomisers])
-        chances = np.array([hidden.probabilities for hidden in encoder.randomisers])
-        chosen = np.array(
-            [0 if isinstance(hidden, UnaryEncoding) else getattr(hidden, "chosen", 0) for hidden in encoder.randomisers]
-        )
+        sizes = np.array([found.size for found in encoder.randomisers])
+        chosen = np.array([getattr(found, "chosen", 0) for found in encoder.randomisers])  # unary encoding: none
+        hidden = (sizes, chosen, np.array([found.probabilities for found in encoder.randomisers]))
         asked = (encoder.cumulative, encoder.last, encoder.layout.cells, encoder.layout.spec.actions)
         pooled = encoder.layout.stationary
-        hidden = (sizes, chosen, chances)
-        _kernels.answer(asked, pooled, hidden, rng.random((users, encoder.draws)), states, actions, rewards, questions, support)
+        draws = rng.random((users, encoder.draws))
+        _kernels.answer(asked, pooled, hidden, draws, states, actions, rewards, questions, support)
         self._questions.append(questions)
         self._support.append(support)
 
