@@ -81,7 +81,10 @@ def test_the_exact_loss_by_listing_everything(stationary, hiding, rng):
     """Every pair of people, every question, every report: the loss is at most ε and is attained."""
     spec = Spec(2, 2, 2)
     shape = (2, 1 if stationary else 2, 2, 2)
-    for probabilities in (np.full(shape, 1 / math.prod(shape)), rng.dirichlet(np.ones(math.prod(shape))).reshape(shape)):
+    for probabilities in (
+        np.full(shape, 1 / math.prod(shape)),
+        rng.dirichlet(np.ones(math.prod(shape))).reshape(shape),
+    ):
         encoder = build(spec, stationary=stationary, probabilities=probabilities, randomiser=hiding).encoder
         laws = np.array([law(encoder, person) for person in trajectories(spec)])
         np.testing.assert_allclose(laws.sum(axis=1), 1.0, atol=1e-9)
@@ -328,7 +331,9 @@ def test_the_papers_agents_refuse_questions(name):
 def test_auto_stays_what_it_was_for_the_papers_agents():
     agent = make_agent("dp-ucbvi", Spec(6, 2, 20), episodes=10, privacy=dc.Local(1.0))
     assert agent.privatizer.name == "sampled"
-    assert isinstance(make_agent("pucb", Spec(2, 2, 2), episodes=9, privacy=TRUST["local laplace"]).privatizer, NoisyLocal)
+    assert isinstance(
+        make_agent("pucb", Spec(2, 2, 2), episodes=9, privacy=TRUST["local laplace"]).privatizer, NoisyLocal
+    )
 
 
 @pytest.mark.parametrize("sum_", ["laplace", "gaussian", "sampled"])

@@ -73,8 +73,14 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class _Model:
-    """What the answers say: P̂ (T, S, A, S), r̂ (T, S, A), and for next states and rewards, (2, T, S, A) each,
-    which cells are known well enough, and their noise √v/N."""
+    """What the answers say; the cells have T steps, 1 or H.
+
+    Attributes:
+        P: P̂, (T, S, A, S).
+        r: r̂, (T, S, A).
+        enough: Whether next state and reward of a cell are known well enough, (2, T, S, A).
+        ratio: Their noise √v/N, (2, T, S, A).
+    """
 
     P: NDArray[np.float64]
     r: NDArray[np.float64]
@@ -84,7 +90,8 @@ class _Model:
 
 def sizes(episodes: int) -> tuple[int, ...]:
     """Returns how many users each batch has: a public rule."""
-    found, count, small = [], 0, min(_SMALL, max(1, episodes // _SHARE))
+    found: list[int] = []
+    count, small = 0, min(_SMALL, max(1, episodes // _SHARE))
     while True:
         size = min(_LARGE, max(small, count // _SHARE))
         if count + size > episodes:
@@ -127,7 +134,7 @@ class LocalLearner(Learner):
         self._m = np.zeros((*shape, spec.states))
         self._R = np.zeros((*shape, 2))
         self._v = np.zeros((2, *shape))
-        self._known = np.zeros(shape, dtype=np.bool_)
+        self._known: NDArray[np.bool_] = np.zeros(shape, dtype=np.bool_)
         self._weights = np.zeros(shape)
         self._order = np.zeros((spec.states, spec.actions), dtype=np.int64)
 
@@ -141,7 +148,7 @@ class LocalLearner(Learner):
         else:
             self._add(released)
         model = self._model()
-        known = model.enough.all(axis=0)
+        known = model.enough[0] & model.enough[1]
         self._known = known | self._known if self.settings.sticky else known
         V, policies = np.zeros((H + 1, S)), np.zeros((2, H, S), dtype=np.int64)
         bonus = self._bonus[:, None, None, None] * model.ratio
@@ -164,7 +171,7 @@ class LocalLearner(Learner):
 
         N = np.stack([self._m.sum(axis=-1), self._R.sum(axis=-1)])
         std = np.sqrt(self._v)
-        enough = (N > np.array(self.settings.trust)[:, None, None, None] * std) & (N > 0)
+        enough = (np.array(self.settings.trust)[:, None, None, None] * std < N) & (N > 0)
         ratio = std / np.maximum(N, std + 1e-9)
         shrunk = []
         for counts, total, noise, absent in zip((self._m, self._R), N, std, self.settings.absent, strict=True):
@@ -193,8 +200,9 @@ class LocalLearner(Learner):
         if not self.settings.balanced:
             missing = np.ones_like(missing)
         share = missing / np.maximum(missing.sum(axis=0), 1e-300)
-        asked: NDArray[np.float64] = np.where(known, np.stack([worth, visits]) * model.ratio, 2 * H * chances * share)
-        return asked / asked.sum()
+        asked = np.where(known, np.stack([worth, visits]) * model.ratio, 2 * H * chances * share)
+        probabilities: NDArray[np.float64] = asked / asked.sum()
+        return probabilities
 
     def state(self) -> dict[str, Any]:
         """Returns copies of what was learned."""

@@ -108,7 +108,6 @@ class LocalTarget:
 
 def local(privacy: Local, *, steps: int = 1, stationary: bool = False) -> LocalTarget:
     """Returns the encoder of a local trust model in a world of two states and two actions."""
-    given = {"capacity": 1, "stationary": stationary, "failure": 0.05}
     make = QuestionLocal if privacy.sum == "questions" else make_local
-    privatizer = make(tiny(steps), privacy, **given)
+    privatizer = make(tiny(steps), privacy, capacity=1, stationary=stationary, failure=0.05)
     return LocalTarget("local", privatizer.guarantee, privatizer.encoder, corners(steps))

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-
 from numba import types
 
 from discreet._jit import kernel

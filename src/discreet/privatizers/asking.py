@@ -1,9 +1,9 @@
 """One question about one cell: what runs at a user who answers it. NumPy only.
 
 A question is a cell (s,a), or (h,s,a), and a kind: which state came next (S answers, and "none"), or whether the reward
-bit was 1 (two answers, and "none"), at the *first* visit to the cell in the episode. What follows a first visit has the
-distribution of the model whatever the policy is, by the strong Markov property; what follows a visit that is drawn among
-several has not, because how many visits follow depends on it.
+bit was 1 (two answers, and "none"), at the *first* visit to the cell in the episode. By the strong Markov property what
+follows a first visit has the distribution of the model whatever the policy is; what follows a visit that is drawn among
+several has not, because how many visits there are depends on it.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def visit(P, known, initial, policy, V, work, visits, worth):
 
     ``work`` (2, S) is working space.
     """
-    T, S, A, _ = P.shape
+    T, S, _, _ = P.shape
     H = policy.shape[0]
     visits[:] = 0.0
     worth[:] = 0.0
