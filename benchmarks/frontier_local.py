@@ -17,7 +17,10 @@ from dataclasses import replace
 import numpy as np
 
 import discreet as dc
+from discreet.agents import discreet_local
+from discreet.agents._kernels import discreet_local as kernels
 from discreet.agents.discreet_local import LocalLearner, Settings
+from discreet.privatizers import Answers, QuestionLocal
 
 FULL = Settings()
 ABLATION = {
@@ -34,6 +37,7 @@ ABLATION = {
     "known at 15 and 8 deviations": replace(FULL, trust=(15.0, 8.0)),
     "known at 5 and 3 deviations": replace(FULL, trust=(5.0, 3.0)),
 }
+SAMPLED = "a sampled step instead of the first visit"
 ENVIRONMENTS = (
     "riverswim:reward_noise=bernoulli",
     "riverswim:states=12,horizon=40",
@@ -44,6 +48,28 @@ ENVIRONMENTS = (
     "frozenlake:horizon=20",
 )
 PAPERS = ("dp-ucbvi", "pucb", "private-ucb-vi")
+
+
+class SampledStep(LocalLearner):
+    """Asks what happened at one step, drawn uniformly, if the cell was visited there: instead of the first visit."""
+
+    def __init__(self, agent, update_every) -> None:
+        super().__init__(agent, update_every)
+        self.privatizer = QuestionLocal(
+            agent.spec, agent.privacy, capacity=agent.episodes, stationary=False, failure=agent.failure
+        )
+
+    def _add(self, new: Answers) -> None:
+        asked = new.asked.sum(axis=1, keepdims=True)
+        transitions, rewards = (part.sum(axis=0, keepdims=True) for part in (new.transitions, new.rewards))
+        super()._add(Answers(asked, transitions, rewards, new.error))
+
+    def _questions(self, model, V, policy) -> np.ndarray:
+        asked, H = super()._questions(model, V, policy), self._spec.horizon
+        work, visits, worth = np.empty((2, self._spec.states)), np.empty(model.r.shape), np.empty(model.r.shape)
+        kernels.visit(model.P, self._known, np.array(self._spec.initial), policy, V, work, visits, worth)
+        self._weights = np.maximum(visits / H, self.settings.least)
+        return np.repeat(asked / H, H, axis=1)
 
 
 def play(mdp: dc.TabularMDP, agent: str, episodes: int, runs: int, seed: int, **options) -> np.ndarray:
@@ -76,6 +102,7 @@ def main() -> None:
     river, local = dc.envs.riverswim(), dc.Local(epsilon=given.epsilon)
     plain = {"privacy": local, "stationary": True}
     rows = [(name, river, "discreet-vi", settings, plain) for name, settings in ABLATION.items()]
+    rows.append((SAMPLED, river, "discreet-vi", FULL, plain))
     if given.papers:
         laplace = {"privacy": replace(local, sum="laplace"), "stationary": True}
         rows = [
@@ -112,6 +139,7 @@ def main() -> None:
     for name, mdp, agent, settings, options in rows:
         if given.only in name:
             LocalLearner.settings = settings
+            discreet_local.LocalLearner = SampledStep if name == SAMPLED else LocalLearner
             start = time.perf_counter()
             show(name, play(mdp, agent, given.episodes, given.runs, given.seed, **options), time.perf_counter() - start)
 
