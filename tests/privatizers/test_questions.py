@@ -111,6 +111,49 @@ def test_reports_from_given_draws_have_their_law(hiding, size):
             assert abs(seen.get(report, 0) - expected) < 5.5 * math.sqrt(expected) + 1e-9
 
 
+@pytest.mark.parametrize("hiding", HIDING)
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_the_loss_of_the_code_itself(hiding, size):
+    """Independent of the formulas: all draws at which `decide` can change its mind cut the cube into boxes."""
+    randomiser = choose(hiding, 1.0, size)
+    cuts = {0.0, 1.0, *randomiser.probabilities, *(i / n for n in range(1, size + 1) for i in range(n))}
+    edges = np.array(sorted(cuts))
+    middles, lengths = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
+    laws = []
+    for value in range(size):
+        law = dict.fromkeys(itertools.product((False, True), repeat=size), 0.0)
+        for box in itertools.product(range(len(lengths)), repeat=size):
+            report = randomiser.decide(value, middles[list(box)])
+            law[tuple(report.tolist())] += lengths[list(box)].prod()
+        laws.append(list(law.values()))
+    laws = np.array(laws)
+    possible = laws[:, laws.max(axis=0) > 0]
+    loss = np.log(possible.max(axis=0) / possible.min(axis=0)).max()
+    assert loss == pytest.approx(randomiser.loss, abs=1e-9)
+    assert loss <= 1.0 + 1e-9
+
+
+@pytest.mark.parametrize("hiding", HIDING)
+def test_many_users_would_show_a_wrong_debiasing_factor(hiding):
+    """A z-test at 1e-6 accepts the estimates, and rejects them with a factor p − q that is 2 % off."""
+    n, rng = 400_000, np.random.default_rng(0)
+    spec = Spec(4, 1, 2)
+    for kind, truth in ((0, [0.0, 0.0, 1.0, 0.0]), (1, [0.0, 1.0])):
+        privatizer = build(spec, 3.0, capacity=n, randomiser=hiding)
+        privatizer.encoder = about(privatizer, kind, 0, 1, 0)
+        tally = privatizer.tally()
+        people = ([1, 2, 2], [0, 0], [1.0, 1.0])
+        tally.add(*(np.tile(np.array(part), (n, 1)) for part in people), rng)
+        privatizer.collect(tally.batch())
+        counts = privatizer.counts()
+        found = (counts.rewards if kind else counts.transitions)[0, 1, 0]
+        hidden = privatizer.encoder.randomisers[kind]
+        for estimate, holds in zip(found, truth, strict=True):
+            error = math.sqrt(n * hidden.variance(1, holds=bool(holds)))
+            for factor in (1.0, 1.02, 0.98) if holds else (1.0,):
+                assert bool(abs(estimate / factor - n * holds) < 4.9 * error) is (factor == 1.0)
+
+
 def test_an_answer_decides_nothing_but_itself():
     """The same draws, another person: the question is the same, and so is the number of draws."""
     spec = Spec(3, 2, 4)
