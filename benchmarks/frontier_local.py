@@ -114,8 +114,8 @@ def main() -> None:
                 {**laplace, "bonus_scale": scale, "update_every": every},
             )
             for agent in PAPERS
-            for scale in (0.1, 0.01, 0.001, 0.0001)
-            for every in (2000, "geometric")
+            for scale in (0.1, 0.3, 1.0)
+            for every in (500, 2000, 20_000)
         ]
     if given.environments:
         rows = []
