@@ -33,6 +33,7 @@ from discreet.errors import InvalidInput
 from discreet.mdp import LinearSpec, Spec
 from discreet.noise import Role
 from discreet.privacy import (
+    AnswerReport,
     BitsReport,
     Central,
     Local,
@@ -52,6 +53,7 @@ from discreet.privatizers.encoders import (
     KINDS,
     BinomialEncoder,
     NoisyEncoder,
+    QuestionEncoder,
     RawEncoder,
     SampledEncoder,
     SimulatedBinomialEncoder,
@@ -81,12 +83,13 @@ _RECORDS: dict[str, Any] = {
 }
 _REPORTS: dict[str, Any] = {
     kind.__name__: kind
-    for kind in (RawReport, RawFeatureReport, NoisyReport, SampledReport, BitsReport, SimulatedReport)
+    for kind in (RawReport, RawFeatureReport, NoisyReport, SampledReport, AnswerReport, BitsReport, SimulatedReport)
 }
 _ENCODERS = (
     RawEncoder,
     NoisyEncoder,
     SampledEncoder,
+    QuestionEncoder,
     BinomialEncoder,
     SimulatedBinomialEncoder,
     RawFeatureEncoder,

@@ -113,11 +113,13 @@ class Local(_Budgeted):
         epsilon: The budget's ε.
         delta: The budget's δ.
         sum: ``"laplace"`` (as in the paper), ``"gaussian"`` (needs δ > 0), ``"sampled"``: one step of the episode,
-            drawn independently of the data, at the full ε; or ``"auto"``: the least noise that is proven for the
-            budget.
+            drawn independently of the data, at the full ε; ``"questions"``: one question about one cell, at the full
+            ε, which is what discreet-vi asks; or ``"auto"``: questions in discreet-vi, elsewhere the least noise that
+            is proven for the budget.
         calibration: ``"sound"``, or ``"paper"`` (``sum="laplace"``), which loses 2ε and says so.
         noise: ``"fast"`` for simulation; ``"secure"`` is not built yet and raises.
-        randomiser: How ``sampled`` hides its value: ``"unary"``, ``"subset"``, ``"response"`` or ``"auto"``.
+        randomiser: How ``sampled`` and ``questions`` hide a value: ``"unary"``, ``"subset"``, ``"response"`` or
+            ``"auto"``.
 
     Guarantee:
         Local DP of every report, for the user's whole trajectory.
@@ -125,7 +127,7 @@ class Local(_Budgeted):
 
     randomiser: str = "auto"
 
-    sums = ("laplace", "gaussian", "sampled", "auto")
+    sums = ("laplace", "gaussian", "sampled", "questions", "auto")
 
     def __post_init__(self) -> None:
         super().__post_init__()

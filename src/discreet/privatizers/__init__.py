@@ -12,6 +12,7 @@ from discreet.privatizers.linear import PrivateGrams, Regulariser, make_linear
 from discreet.privatizers.local import LOCAL, NoisyLocal, SampledLocal, make_local
 from discreet.privatizers.nonprivate import NonPrivatePrivatizer
 from discreet.privatizers.projection import project
+from discreet.privatizers.questions import Answers, QuestionLocal
 from discreet.privatizers.shuffle import ShufflePrivatizer
 from discreet.privatizers.staged import StagedPrivatizer, Tally
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LOCAL",
+    "Answers",
     "CentralPrivatizer",
     "Collector",
     "Encoder",
@@ -33,6 +35,7 @@ __all__ = [
     "PrivateCounts",
     "PrivateGrams",
     "Privatizer",
+    "QuestionLocal",
     "Regulariser",
     "SampledLocal",
     "ShufflePrivatizer",

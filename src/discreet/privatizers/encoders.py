@@ -14,6 +14,7 @@ import numpy as np
 from discreet.errors import InvalidInput, UnknownName, check_flag, check_integer, check_number
 from discreet.mdp.spec import Spec
 from discreet.privacy.messages import BitsReport, NoisyReport, RawReport, SampledReport, SimulatedReport
+from discreet.privatizers.asking import QuestionEncoder, question_encoder
 from discreet.privatizers.features import NoisyFeatureEncoder, RawFeatureEncoder, from_document
 from discreet.privatizers.layout import Layout
 from discreet.privatizers.randomisers import Randomiser, choose
@@ -31,6 +32,7 @@ __all__ = [
     "KINDS",
     "BinomialEncoder",
     "NoisyEncoder",
+    "QuestionEncoder",
     "RawEncoder",
     "SampledEncoder",
     "SimulatedBinomialEncoder",
@@ -285,7 +287,16 @@ def _restricted(layout: dict[str, Any], spec: Spec) -> tuple[bool, int | None]:
 
 
 #: The kinds of encoders that users have; the simulated one is raw, and for simulation only.
-KINDS: tuple[str, ...] = ("raw", "noisy", "sampled", "binomial", "raw-features", "noisy-features", "weighted")
+KINDS: tuple[str, ...] = (
+    "raw",
+    "noisy",
+    "sampled",
+    "questions",
+    "binomial",
+    "raw-features",
+    "noisy-features",
+    "weighted",
+)
 
 
 def from_json(
@@ -294,6 +305,7 @@ def from_json(
     RawEncoder
     | NoisyEncoder
     | SampledEncoder
+    | QuestionEncoder
     | BinomialEncoder
     | SimulatedBinomialEncoder
     | RawFeatureEncoder
@@ -304,8 +316,8 @@ def from_json(
 
     Args:
         text: The JSON.
-        kinds: Which kinds are accepted: a user who trusts nobody takes ``("noisy", "sampled", "noisy-features")`` and
-            nothing raw.
+        kinds: Which kinds are accepted: a user who trusts nobody takes
+            ``("noisy", "sampled", "questions", "noisy-features")`` and nothing raw.
 
     Raises:
         ValueError: If the text is no encoder, is none of these kinds, or has parameters that hide nothing.
@@ -319,6 +331,8 @@ def from_json(
             return from_document(document)
         if kind == WeightedEncoder.kind:
             return WeightedEncoder.from_document(document)
+        if kind == QuestionEncoder.kind:
+            return question_encoder(document)
         for flag in ("stationary", "visits"):
             check_flag(flag, layout[flag])
         spec = Spec(layout["states"], layout["actions"], layout["horizon"], np.array(layout["initial"]))
