@@ -13,6 +13,7 @@ from discreet.privacy.guarantee import Guarantee
 __all__ = [
     "CALIBRATIONS",
     "RELEASES",
+    "SHUFFLE_RELEASES",
     "TRUST_MODELS",
     "Central",
     "Local",
@@ -26,6 +27,8 @@ __all__ = [
 CALIBRATIONS = ("sound", "paper")
 #: What is released: the agent's own choice, all three families, or transitions and rewards only.
 RELEASES = ("auto", "nmr", "mr")
+#: What can be released under `Shuffle`: also counts of first visits, for which discreet-vi is made.
+SHUFFLE_RELEASES = (*RELEASES, "first-visits")
 _NOISES = ("fast", "secure")
 
 
@@ -143,7 +146,8 @@ class Shuffle(_Budgeted):
         sum: ``"binomial"``: one-bit messages with Bernoulli noise bits; ``"auto"`` is the same.
         calibration: ``"sound"``, or ``"paper"``: the printed number of noise bits, with the ε that they really give.
         noise: ``"fast"`` for simulation; ``"secure"`` is not built yet and raises.
-        release: As for `Central`.
+        release: As for `Central`; or ``"first-visits"``: each batch is asked about a public list of cells (s, a), and
+            of each only the first visit is counted. It is what ``"auto"`` means to discreet-vi; others do not take it.
         honest_fraction: The share of each batch that is trusted to add its noise bits; it enters the account.
 
     Guarantee:
@@ -157,8 +161,8 @@ class Shuffle(_Budgeted):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.release not in RELEASES:
-            raise UnknownName("release", self.release, RELEASES)
+        if self.release not in SHUFFLE_RELEASES:
+            raise UnknownName("release", self.release, SHUFFLE_RELEASES)
         if self.delta == 0:
             raise InvalidInput("the shuffle model needs delta > 0, got delta=0.0")
         if not 0 < self.honest_fraction <= 1:

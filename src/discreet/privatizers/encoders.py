@@ -15,6 +15,8 @@ from discreet.errors import InvalidInput, UnknownName, check_flag, check_integer
 from discreet.mdp.spec import Spec
 from discreet.privacy.messages import BitsReport, NoisyReport, RawReport, SampledReport, SimulatedReport
 from discreet.privatizers.features import NoisyFeatureEncoder, RawFeatureEncoder, from_document
+from discreet.privatizers.first_visit_bits import FIRST_VISITS, FirstVisitEncoder, SimulatedFirstVisitEncoder
+from discreet.privatizers.first_visit_bits import from_document as first_visits_from_document
 from discreet.privatizers.layout import Layout
 from discreet.privatizers.randomisers import Randomiser, choose
 
@@ -283,8 +285,16 @@ def _restricted(layout: dict[str, Any], spec: Spec) -> tuple[bool, int | None]:
     return check_flag("rewards", layout.get("rewards", True)), layer
 
 
-#: The kinds of encoders that users have; the simulated one is raw, and for simulation only.
-KINDS: tuple[str, ...] = ("raw", "noisy", "sampled", "binomial", "raw-features", "noisy-features")
+#: The kinds of encoders that users have; the simulated ones are raw, and for simulation only.
+KINDS: tuple[str, ...] = (
+    "raw",
+    "noisy",
+    "sampled",
+    "binomial",
+    "first-visits",
+    "raw-features",
+    "noisy-features",
+)
 
 
 def from_json(
@@ -295,6 +305,8 @@ def from_json(
     | SampledEncoder
     | BinomialEncoder
     | SimulatedBinomialEncoder
+    | FirstVisitEncoder
+    | SimulatedFirstVisitEncoder
     | RawFeatureEncoder
     | NoisyFeatureEncoder
 ):
@@ -315,6 +327,8 @@ def from_json(
             raise InvalidInput(f"this encoder is of the kind {kind!r}, not {', '.join(kinds)}")
         if kind in (RawFeatureEncoder.kind, NoisyFeatureEncoder.kind):
             return from_document(document)
+        if kind in FIRST_VISITS:
+            return first_visits_from_document(document)
         for flag in ("stationary", "visits"):
             check_flag(flag, layout[flag])
         spec = Spec(layout["states"], layout["actions"], layout["horizon"], np.array(layout["initial"]))
