@@ -96,8 +96,8 @@ def plan(P, r, known, width, scale, hope, keys, V, policy):
 
 
 @kernel()
-def visited(P, known, initial, policy, expected, chance):
-    """Adds to ``expected`` the visits to every cell and to ``chance`` the probability of at least one, (steps, S, A).
+def visited(P, known, initial, policy, users, expected, chance):
+    """Adds the visits of ``users`` to ``expected`` and how many make at least one to ``chance``, (steps, S, A).
 
     Whoever takes a cell that is not known is lost sight of afterwards.
     """
@@ -113,9 +113,9 @@ def visited(P, known, initial, policy, expected, chance):
                 continue
             a = policy[h, s]
             seen[i, s, a] = True
-            expected[i, s, a] += here[s]
+            expected[i, s, a] += users * here[s]
             if steps > 1:
-                chance[i, s, a] += here[s]
+                chance[i, s, a] += users * here[s]
             if known[i, s, a]:
                 for t in range(S):
                     after[t] += here[s] * P[i, s, a, t]
@@ -140,4 +140,4 @@ def visited(P, known, initial, policy, expected, chance):
                         for t in range(S):
                             after[t] += here[s] * P[0, s, a, t]
                 here, after = after, here
-            chance[0, s0, a0] += found
+            chance[0, s0, a0] += users * found
