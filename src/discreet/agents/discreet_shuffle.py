@@ -10,8 +10,9 @@ average: √I is the signal over the noise. P and r are posterior means with a s
 is only noise.
 
 *Plans.* A cell is known, for good, once Σ w·v > κ√I. Explorers take unknown cells for the best that there can be and
-walk there; of known ones they think a little better than the estimates say. Exploiters take unknown cells for worthless.
-All explore until as many users have come as there are cells, times the users of a first batch; later fewer do.
+walk there; of known ones they think a little better than the estimates say. Exploiters take unknown cells for
+worthless. All explore until as many users have come as there are cells, times the users of a first batch; later fewer
+do.
 
 *Questions.* Each cell that is asked about adds to the noise of all others: σ² is in proportion to J. Asked are the
 cells, and as many, that reduce Σ worth/√(I + I₀) most. Worth is what an error in the estimate costs over an episode
@@ -215,7 +216,7 @@ class ShuffleLearner(Learner):
         alone = chosen.alone * chosen.first * self.unit * len(self.known)
         if value < chosen.gate or count < alone or not chosen.exploit:
             return size
-        return min(size, math.ceil((alone / count) ** chosen.decay * size))
+        return min(size, math.ceil(size * math.pow(alone / count, chosen.decay)))
 
     def _assign(
         self, exploit: NDArray[np.int64], exploring: int, size: int, rng: np.random.Generator

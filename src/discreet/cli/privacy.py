@@ -41,8 +41,10 @@ def budget(
     """
     from discreet import envs
     from discreet.experiments.budget import BudgetReport, ValuesReport
+    from discreet.experiments.first_visit_budget import FirstVisitBudget
     from discreet.experiments.staged_budget import StagedBudget
     from discreet.mdp import Spec
+    from discreet.privacy import Shuffle
 
     sizes = (states, actions, horizon)
     if env is None:
@@ -54,14 +56,18 @@ def budget(
             raise InvalidInput(f"give either an environment ({env}) or --states, --actions and --horizon")
         spec, title = envs.read(env).spec, env
     privacy = parse.trust(options, "central")
-    report: BudgetReport | ValuesReport | StagedBudget
+    report: BudgetReport | ValuesReport | StagedBudget | FirstVisitBudget
     if options["agent"] == "rlsvi":
         report = ValuesReport.make(title, spec, privacy, **options)
     else:
         if options.pop("accounting") is not None or options.pop("noise_scale") is not None:
             raise InvalidInput(f"--accounting and --noise-scale are for rlsvi, got agent {options['agent']}")
         assert privacy is not None  # else there is a noise scale
-        kind: type[BudgetReport] | type[StagedBudget] = StagedBudget if options["agent"] == "sdp-pe" else BudgetReport
+        kind: type[BudgetReport | StagedBudget | FirstVisitBudget] = BudgetReport
+        if options["agent"] == "sdp-pe":
+            kind = StagedBudget
+        elif options["agent"] == "discreet-vi" and isinstance(privacy, Shuffle):
+            kind = FirstVisitBudget
         report = kind.make(title, spec, privacy, **options)
     click.echo(json.dumps(report.to_dict()) if as_json else report.to_text())
 
@@ -72,7 +78,7 @@ def budget(
 @click.option("--delta", "-d", type=float, default=0.0, show_default=True, help="The budget's δ.")
 @click.option("--sum", help="Which sum, for central and local.  [default: auto]")
 @click.option("--calibration", help="sound, or paper: the printed noise.  [default: sound]")
-@click.option("--release", help="nmr or mr, for central and shuffle.  [default: auto]")
+@click.option("--release", help="nmr or mr, for central and shuffle; first-visits, for shuffle.  [default: auto]")
 @click.option("--randomiser", help="Of sum sampled, for local.  [default: auto]")
 @parse.values_options
 @click.option("--stationary", is_flag=True, help="Pool the counts over the steps of an episode.")

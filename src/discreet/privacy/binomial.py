@@ -150,7 +150,7 @@ def _difference(trials: int, p: float, rare: float) -> NDArray[np.float64]:
 
 
 def symmetric_reach(trials: int, p: float, failure: float) -> float:
-    """Returns what the difference of two Bin(trials, p) does not exceed, either way, with probability 1 − ``failure``."""
+    """Returns what the difference of two Bin(trials, p) exceeds, either way, with probability ``failure`` at most."""
     law = _difference(trials, p, -math.log(failure))
     middle = len(law) // 2
     tails = np.cumsum(law[::-1])[:middle]  # P(≥ k) for k = middle, …, 1

@@ -49,6 +49,7 @@ class _FirstVisits:
     noise: tuple[Line, ...]
 
     kind: ClassVar[str]
+    data_bits: ClassVar[int] = 1  # a counter
 
     def __post_init__(self) -> None:
         check_flag("stationary", self.stationary)
@@ -56,7 +57,7 @@ class _FirstVisits:
         object.__setattr__(self, "cells", cells)
         object.__setattr__(self, "noise", tuple((int(J), int(m), float(p)) for J, m, p in self.noise))
         most = [line[0] for line in self.noise]
-        if not most or most[0] < 1 or any(a >= b for a, b in zip(most, most[1:], strict=False)):
+        if not most or most[0] < 1 or most != sorted(set(most)):
             raise InvalidInput("noise must be a table by growing numbers of cells")
         if not 1 <= len(cells) <= most[-1]:
             raise InvalidInput(f"between 1 and {most[-1]} cells are asked about, got {len(cells)}")
@@ -102,7 +103,7 @@ class _FirstVisits:
     @property
     def messages(self) -> int:
         """Messages a counter and user."""
-        return 1 + 2 * self.noise_bits
+        return self.data_bits + 2 * self.noise_bits
 
     def contributions(
         self,

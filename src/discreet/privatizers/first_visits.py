@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from discreet.errors import CapacityExceeded, InvalidInput, check_fraction
-from discreet.privacy import BitsReport, Guarantee, ShuffledBatch, SimulatedReport, accounting, binomial
+from discreet.privacy import Guarantee, ShuffledBatch, SimulatedReport, accounting, binomial
 from discreet.privatizers.base import Shuffler, check_reports
 from discreet.privatizers.first_visit_bits import FirstVisitEncoder, SimulatedFirstVisitEncoder
 from discreet.privatizers.shuffle import BitShuffler
@@ -267,7 +267,10 @@ class FirstVisitPrivatizer:
         """Goes back to a `state`, which is used up."""
         self.batch = state["batch"]
         self.encoder = replace(self._tables[self.batch_size], cells=tuple(state["cells"]))
-        self._released = None if state["released"] is None else FirstVisits(*state["released"], self.error)
+        self._released = None
+        if state["released"] is not None:
+            cells, visits, transitions, rewards, std = state["released"]
+            self._released = FirstVisits(cells, visits, transitions, rewards, std, self.error)
 
     @property
     def encoders(self) -> list[FirstVisitEncoder | SimulatedFirstVisitEncoder]:

@@ -142,7 +142,7 @@ class ShufflePrivatizer:
             raise InvalidInput("batches must be one or more positive numbers of users")
         if privacy.release == "first-visits":
             raise InvalidInput(
-                "release='first-visits' is for discreet-vi: first visits are not visit counts, which this agent plans on"
+                "release='first-visits' is for discreet-vi: this agent plans on visit counts, and first visits are not"
             )
         self.privacy = privacy
         self.batches = np.array(batches, dtype=np.int64)

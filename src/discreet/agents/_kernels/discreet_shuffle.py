@@ -14,7 +14,7 @@ _NORM = 1.0 / math.sqrt(2.0 * math.pi)
 
 @kernel()
 def posterior_mean(y, deviation, top, spike):
-    """Returns the mean of x given y = x + N(0, deviation²): x is 0 with probability ``spike``, else uniform on [0, top]."""
+    """Returns E[x | y = x + N(0, deviation²)]; x is 0 with probability ``spike``, else uniform on [0, top]."""
     if top <= 0.0:
         return 0.0
     low, high = -y / deviation, (top - y) / deviation
