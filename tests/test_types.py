@@ -17,7 +17,9 @@ from discreet.mdp import Trajectory
 from discreet.privacy import (
     BitsReport, NoisyBatch, NoisyReport, RawBatch, RawReport, Report, SampledBatch, SampledReport, ShuffledBatch,
 )
-from discreet.privatizers import CentralPrivatizer, NoisyLocal, SampledLocal, ShufflePrivatizer
+from discreet.privatizers import (
+    CentralPrivatizer, FirstVisitPrivatizer, NoisyLocal, SampledLocal, ShufflePrivatizer,
+)
 from discreet.privatizers.encoders import NoisyEncoder
 from discreet.privatizers.shuffle import BitShuffler
 
@@ -26,7 +28,7 @@ def snippet(
     shuffle: ShufflePrivatizer, shuffler: BitShuffler, encoder: NoisyEncoder, rng: np.random.Generator,
     trajectory: Trajectory, raw: RawReport, report: Report, hidden: NoisyReport, answer: SampledReport,
     bits: BitsReport, raw_batch: RawBatch, noisy_batch: NoisyBatch, sampled_batch: SampledBatch,
-    shuffled: ShuffledBatch,
+    shuffled: ShuffledBatch, first: FirstVisitPrivatizer,
 ) -> None:
 """
 
@@ -36,6 +38,8 @@ ALLOWED = [
     "sampled.collect(sampled_batch)",
     "shuffle.collect(shuffled)",
     "shuffle.collect(shuffler([bits], rng))",
+    "first.collect(shuffled)",
+    "first.collect(shuffler([bits], rng))",
     "agent.observe(shuffled)",
     "agent.observe(noisy_batch)",
     "encoder.encode(trajectory, rng)",
@@ -56,6 +60,10 @@ FORBIDDEN = [
     "shuffle.collect(bits)",
     "shuffle.collect(report)",
     "shuffle.collect([bits])",
+    "first.collect(trajectory)",
+    "first.collect(bits)",
+    "first.collect([bits])",
+    "first.collect(raw_batch)",
     "shuffler([raw], rng)",
     "shuffler([trajectory], rng)",
     "noisy.collect(hidden)",

@@ -214,7 +214,7 @@ class ShuffleLearner(Learner):
         """Returns how many users of a batch explore; ``value`` is what the exploiters' policy is worth, estimated."""
         chosen = self.settings
         alone = chosen.alone * chosen.first * self.unit * len(self.known)
-        if value < chosen.gate or count < alone or not chosen.exploit:
+        if value < chosen.gate or count <= alone or not chosen.exploit:
             return size
         return min(size, math.ceil(size * math.pow(alone / count, chosen.decay)))
 

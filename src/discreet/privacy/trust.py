@@ -101,6 +101,7 @@ class Central(_Budgeted):
     release: str = "auto"
 
     sums = ("tree", "smooth-tree", "factored", "batch", "auto")
+    releases: ClassVar[tuple[str, ...]] = RELEASES
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -158,6 +159,7 @@ class Shuffle(_Budgeted):
     honest_fraction: float = 1.0
 
     sums = ("binomial", "auto")
+    releases: ClassVar[tuple[str, ...]] = SHUFFLE_RELEASES
 
     def __post_init__(self) -> None:
         super().__post_init__()
