@@ -4,7 +4,7 @@ Regret is the mean over paired seeds [S, i], with its standard error; "late" is 
 episodes, and its worst run.
 
     python benchmarks/frontier_shuffle.py                       # ablation on RiverSwim-6, random and gridworld
-    python benchmarks/frontier_shuffle.py --table environments  # ours and the papers' counts on seven environments
+    python benchmarks/frontier_shuffle.py --table environments  # seven environments; --papers adds visit counts
     python benchmarks/frontier_shuffle.py --table epsilon       # RiverSwim-6 at several ε, K and reward noise
 """
 
@@ -78,6 +78,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--table", choices=("ablation", "environments", "epsilon"), default="ablation")
     parser.add_argument("--envs", nargs="*", choices=list(ENVIRONMENTS))
+    parser.add_argument("--papers", action="store_true", help="dp-ucbvi beside it, message by message: slow")
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=10)
     parser.add_argument("--episodes", "-K", type=int, default=50_000)
@@ -96,7 +97,8 @@ def main() -> None:
             mdp = dc.envs.read(ENVIRONMENTS[env])
             uniform = np.full((mdp.horizon, mdp.states, mdp.actions), 1 / mdp.actions)
             print(f"| {env}: acting at random | {K * (mdp.optimal_value - mdp.evaluate(uniform)):,.0f} | | | |")
-            row(f"{env}: dp-ucbvi, visit counts", mdp, K, seeds, "dp-ucbvi")
+            if given.papers:
+                row(f"{env}: dp-ucbvi, visit counts", mdp, K, seeds, "dp-ucbvi")
             row(f"{env}: discreet-vi, first visits", mdp, K, seeds)
     else:
         head(f"RiverSwim-6, {given.runs} runs")

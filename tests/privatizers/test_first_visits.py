@@ -84,6 +84,43 @@ def test_the_worst_neighbours_attain_all_three_each():
     assert not c.any()
 
 
+def adversarial(rng, spec, users):
+    """Many trajectories: random ones, constant cells, alternating cells, extreme and real rewards."""
+    S, A, H = spec.states, spec.actions, spec.horizon
+    states, actions = rng.integers(S, size=(users, H + 1)), rng.integers(A, size=(users, H))
+    kind = rng.integers(4, size=users)
+    states[kind == 1] = states[kind == 1][:, :1]
+    actions[kind == 1] = actions[kind == 1][:, :1]
+    turn = np.arange(H + 1) % 2
+    states[kind == 2] = np.take_along_axis(states[kind == 2], np.broadcast_to(turn, (np.sum(kind == 2), H + 1)), 1)
+    actions[kind == 2] = actions[kind == 2][:, :1]
+    rewards = rng.choice([0.0, 1.0, 1e-300, 1 - 2**-53], size=(users, H))
+    rewards[kind == 3] = rng.random((np.sum(kind == 3), H))
+    return states, actions, rewards
+
+
+@pytest.mark.parametrize("stationary", [True, False])
+def test_a_hundred_thousand_adversarial_users_move_no_more(rng, stationary):
+    """Must show: bits are bits, Σ m = v and r ≤ v in every cell, and pairs move at most 3 a cell, which is attained."""
+    spec, most, users = Spec(4, 2, 8), 0, 20_000
+    for _ in range(5):
+        cells = rng.choice(8 * (1 if stationary else 8), size=4, replace=False)
+        encoder = SimulatedFirstVisitEncoder(spec, stationary, tuple(cells.tolist()), NOISE)
+        indices, ones = encoder.contributions(*adversarial(rng, spec, users), rng.random((users, 4)))
+        vectors = np.zeros((users, encoder.size), dtype=np.int8)
+        np.add.at(vectors, (np.arange(users)[:, None], indices), ones.astype(np.int8))
+        table = vectors.reshape(users, 4, 6)
+        assert set(np.unique(vectors)) == {0, 1}
+        np.testing.assert_array_equal(table[..., 1:-1].sum(axis=2), table[..., 0])
+        assert (table[..., -1] <= table[..., 0]).all()
+        assert table.sum(axis=(1, 2)).max() <= 3 * 4  # the square of the norm
+        for shift in range(1, 20):
+            moved = np.abs(table - np.roll(table, shift, axis=0)).sum(axis=2)
+            assert moved.max() <= 3
+            most = max(most, int(moved.sum(axis=1).max()))
+    assert most == 3 * 4 if stationary else most >= 3 * 3
+
+
 def literal(encoder, t):
     """First visits by the letter."""
     S, A, found = encoder.spec.states, encoder.spec.actions, np.zeros(encoder.size)
