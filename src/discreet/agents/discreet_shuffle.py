@@ -64,6 +64,7 @@ class Settings:
         prior: I₀.
         refine: How much errors in known cells count, against cells that are not known.
         floor: The least share of a batch that is predicted to visit a cell.
+        credit: Whether predictions that did not come true are trusted less.
         weighted: Whether batches are weighted by predicted visits.
         exploit: Whether there are exploiters.
         chosen: Whether the cells are chosen; else all, or the most promising if there are too many.
@@ -83,6 +84,7 @@ class Settings:
     prior: float = 8.0
     refine: float = 0.5
     floor: float = 0.02
+    credit: bool = True
     weighted: bool = True
     exploit: bool = True
     chosen: bool = True
@@ -237,10 +239,11 @@ class ShuffleLearner(Learner):
         for policy, n in zip(policies, users, strict=True):
             if n:
                 visited(P, known, self.spec.initial, policy, float(n), expected, chance)
-        x, often = chance.ravel(), expected.ravel() / size
+        x, often = chance.ravel() * self._credit(), expected.ravel() / size
         unknown = chosen.known * self.spec.horizon * x / size
         worth = np.where(self.known, chosen.refine * often * (1.0 + self._spread()), unknown)
-        held = np.where(self.known, self.visits**2 / np.maximum(self.information, 1e-300), 0.0) + chosen.prior
+        seen = self.visits**2 / np.maximum(self.information, 1e-300)
+        held = np.where(self.known, seen, self.information) + chosen.prior
         best, cells = -1.0, np.zeros(1, dtype=np.int64)
         for J in self.cell_counts if chosen.chosen else self.cell_counts[-1:]:
             gain = worth * (held**-0.5 - (held + x**2 / (self.unit**2 * J)) ** -0.5)
@@ -250,6 +253,17 @@ class ShuffleLearner(Learner):
         self.predicted[:] = 0.0
         self.predicted[cells] = np.maximum(x[cells], chosen.floor * size)
         return cells
+
+    def _credit(self) -> NDArray[np.float64]:
+        """Returns how far predictions about each unknown cell have come true, in (0, 1]; 1 where none was made.
+
+        A phantom, noise taken for a way to somewhere, would else be followed for very long.
+        """
+        if not self.settings.credit:
+            return np.ones(len(self.known))
+        prior = self.settings.prior
+        true = (np.maximum(self.visits, 0.0) + prior) / (self.information + prior)
+        return np.where(self.known, 1.0, np.minimum(true, 1.0))
 
     def _spread(self) -> NDArray[np.float64]:
         """Returns ‖V − PV‖ of each cell, V the explorers'; that in mid-episode if steps are not told apart."""
