@@ -34,6 +34,7 @@ ENVIRONMENTS = {
 ABLATION: dict[str, dict[str, Any]] = {
     "all of it": {},
     "all cells are asked about": {"chosen": False},
+    "predictions trusted whatever was seen": {"credit": False},
     "batches not weighted": {"weighted": False},
     "no transition spike": {"spike": 0.0},
     "no reward spike": {"reward_spike": 0.0},
@@ -41,6 +42,7 @@ ABLATION: dict[str, dict[str, Any]] = {
     "no gate: exploiters whatever they are worth": {"gate": 0.0},
     "exploiters after a tenth of the time": {"alone": 0.1, "gate": 0.0},
     "no bonus": {"bonus": 0.0},
+    "four times the bonus": {"bonus": 0.4},
     "one explorer": {"explorers": 1},
     "known at 3σ": {"known": 3.0},
     "known at 12σ": {"known": 12.0},

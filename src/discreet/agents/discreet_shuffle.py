@@ -76,7 +76,7 @@ class Settings:
     known: float = 6.0
     spike: float = 0.95
     reward_spike: float = 0.95
-    bonus: float = 0.2
+    bonus: float = 0.1
     explorers: int = 8
     alone: float = 1.0
     decay: float = 1.0
