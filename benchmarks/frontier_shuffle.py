@@ -79,6 +79,7 @@ def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--table", choices=("ablation", "environments", "epsilon"), default="ablation")
+    parser.add_argument("--only", help="the rows of the ablation whose names contain this")
     parser.add_argument("--envs", nargs="*", choices=list(ENVIRONMENTS))
     parser.add_argument("--papers", action="store_true", help="dp-ucbvi beside it, message by message: slow")
     parser.add_argument("--runs", type=int, default=20)
@@ -91,6 +92,8 @@ def main() -> None:
             mdp = dc.envs.read(ENVIRONMENTS[env])
             head(f"{env}, K = {K:,}, {given.runs} runs")
             for name, change in ABLATION.items():
+                if given.only and given.only not in name:
+                    continue
                 discreet_shuffle.SETTINGS = dataclasses.replace(discreet_shuffle.Settings(), **change)
                 row(name, mdp, K, seeds)
     elif given.table == "environments":

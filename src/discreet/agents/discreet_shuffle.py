@@ -243,7 +243,7 @@ class ShuffleLearner(Learner):
         unknown = chosen.known * self.spec.horizon * x / size
         worth = np.where(self.known, chosen.refine * often * (1.0 + self._spread()), unknown)
         seen = self.visits**2 / np.maximum(self.information, 1e-300)
-        held = np.where(self.known, seen, self.information) + chosen.prior
+        held = np.where(self.known, seen, self.information if chosen.weighted else 0.0) + chosen.prior
         best, cells = -1.0, np.zeros(1, dtype=np.int64)
         for J in self.cell_counts if chosen.chosen else self.cell_counts[-1:]:
             gain = worth * (held**-0.5 - (held + x**2 / (self.unit**2 * J)) ** -0.5)
@@ -259,7 +259,7 @@ class ShuffleLearner(Learner):
 
         A phantom, noise taken for a way to somewhere, would else be followed for very long.
         """
-        if not self.settings.credit:
+        if not (self.settings.credit and self.settings.weighted):  # else information is no prediction
             return np.ones(len(self.known))
         prior = self.settings.prior
         true = (np.maximum(self.visits, 0.0) + prior) / (self.information + prior)
