@@ -19,6 +19,9 @@ from discreet.privacy import (
     SampledReport, ShuffledBatch,
 )
 from discreet.privatizers import CentralPrivatizer, NoisyLocal, QuestionLocal, SampledLocal, ShufflePrivatizer
+from discreet.privatizers import (
+    CentralPrivatizer, FirstVisitPrivatizer, NoisyLocal, SampledLocal, ShufflePrivatizer,
+)
 from discreet.privatizers.encoders import NoisyEncoder
 from discreet.privatizers.shuffle import BitShuffler
 
@@ -28,6 +31,7 @@ def snippet(
     trajectory: Trajectory, raw: RawReport, report: Report, hidden: NoisyReport, answer: SampledReport,
     bits: BitsReport, raw_batch: RawBatch, noisy_batch: NoisyBatch, sampled_batch: SampledBatch,
     shuffled: ShuffledBatch, questions: QuestionLocal, answers: AnswerBatch, answered: AnswerReport,
+    shuffled: ShuffledBatch, first: FirstVisitPrivatizer,
 ) -> None:
 """
 
@@ -39,6 +43,8 @@ ALLOWED = [
     "questions.collect(questions.shuffler([answered], rng))",
     "shuffle.collect(shuffled)",
     "shuffle.collect(shuffler([bits], rng))",
+    "first.collect(shuffled)",
+    "first.collect(shuffler([bits], rng))",
     "agent.observe(shuffled)",
     "agent.observe(noisy_batch)",
     "encoder.encode(trajectory, rng)",
@@ -59,6 +65,10 @@ FORBIDDEN = [
     "shuffle.collect(bits)",
     "shuffle.collect(report)",
     "shuffle.collect([bits])",
+    "first.collect(trajectory)",
+    "first.collect(bits)",
+    "first.collect([bits])",
+    "first.collect(raw_batch)",
     "shuffler([raw], rng)",
     "shuffler([trajectory], rng)",
     "noisy.collect(hidden)",

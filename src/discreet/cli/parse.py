@@ -40,7 +40,11 @@ def trust_options(default: str) -> Callable[[Any], Any]:
                 "--randomiser", help="Local, sampled or questions: unary, subset, response or auto.  [default: auto]"
             ),
             click.option("--noise", help="fast: for simulation; secure is not built yet.  [default: fast]"),
-            click.option("--release", help="Central, shuffle: nmr, mr (visits are derived) or auto.  [default: auto]"),
+            click.option(
+                "--release",
+                help="Central, shuffle: nmr, mr (visits are derived) or auto; shuffle: first-visits (discreet-vi).  "
+                "[default: auto]",
+            ),
             click.option("--calibration", help="sound, or paper: the printed noise.  [default: sound]"),
             click.option("--sum", help="The private sum; discreet list names them.  [default: auto]"),
             click.option("--delta", "-d", type=float, help="The budget's δ.  [default: 0]"),

@@ -71,10 +71,13 @@ def budget(
 
 def _own(privacy: TrustModel) -> Any:
     """Returns the report on discreet-vi, which asks something else under every trust model."""
+    from discreet.experiments.first_visit_budget import FirstVisitBudget
     from discreet.experiments.question_budget import QuestionBudget
     from discreet.experiments.weighted_budget import WeightedBudget
-    from discreet.privacy import Local
+    from discreet.privacy import Local, Shuffle
 
+    if isinstance(privacy, Shuffle):
+        return FirstVisitBudget
     return QuestionBudget if isinstance(privacy, Local) else WeightedBudget
 
 
@@ -84,7 +87,7 @@ def _own(privacy: TrustModel) -> Any:
 @click.option("--delta", "-d", type=float, default=0.0, show_default=True, help="The budget's δ.")
 @click.option("--sum", help="Which sum, for central and local.  [default: auto]")
 @click.option("--calibration", help="sound, or paper: the printed noise.  [default: sound]")
-@click.option("--release", help="nmr or mr, for central and shuffle.  [default: auto]")
+@click.option("--release", help="nmr or mr, for central and shuffle; first-visits, for shuffle.  [default: auto]")
 @click.option("--randomiser", help="Of sum sampled or questions, for local.  [default: auto]")
 @parse.values_options
 @click.option("--stationary", is_flag=True, help="Pool the counts over the steps of an episode.")

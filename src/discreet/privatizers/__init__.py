@@ -8,6 +8,7 @@ from discreet.errors import InvalidInput
 from discreet.privacy import Central, Local, NonPrivate, Shuffle
 from discreet.privatizers.base import Collector, Encoder, PrivateCounts, Privatizer, Shuffler
 from discreet.privatizers.central import CentralPrivatizer
+from discreet.privatizers.first_visits import FirstVisitPrivatizer, FirstVisits
 from discreet.privatizers.linear import PrivateGrams, Regulariser, make_linear
 from discreet.privatizers.local import LOCAL, NoisyLocal, SampledLocal, make_local
 from discreet.privatizers.nonprivate import NonPrivatePrivatizer
@@ -30,6 +31,8 @@ __all__ = [
     "CentralPrivatizer",
     "Collector",
     "Encoder",
+    "FirstVisitPrivatizer",
+    "FirstVisits",
     "NoisyLocal",
     "NonPrivatePrivatizer",
     "PrivateCounts",
