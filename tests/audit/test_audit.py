@@ -17,9 +17,9 @@ from discreet.audit.targets import named
 from discreet.audit.world import corners
 from discreet.mdp import Spec, Trajectory
 from discreet.noise import fast
-from discreet.privacy import Budget, Guarantee, SampledReport, Sensitivity, accounting
+from discreet.privacy import AnswerReport, Budget, Guarantee, SampledReport, Sensitivity, accounting
 from discreet.privacy.sensitivity import tabular
-from discreet.privatizers.encoders import RawEncoder, SampledEncoder
+from discreet.privatizers.encoders import QuestionEncoder, RawEncoder, SampledEncoder
 from discreet.privatizers.layout import Layout
 from discreet.privatizers.shuffle import BitShuffler
 from discreet.privatizers.weighted import WeightedCentral
@@ -346,7 +346,8 @@ def test_fast_noise_is_broken_by_its_last_bits():
 
 @pytest.mark.parametrize("stationary", [False, True])
 @pytest.mark.parametrize(
-    ("sum_", "delta", "runs"), [("laplace", 0.0, 400_000), ("gaussian", 1e-3, 400_000), ("sampled", 0.0, 30_000)]
+    ("sum_", "delta", "runs"),
+    [("laplace", 0.0, 400_000), ("gaussian", 1e-3, 400_000), ("sampled", 0.0, 30_000), ("questions", 0.0, 30_000)],
 )
 def test_no_bound_exceeds_the_claim_of_a_local_report(sum_, delta, runs, stationary):
     target = audit.local(dc.Local(1.0, delta, sum=sum_), steps=2, stationary=stationary)
@@ -395,6 +396,72 @@ def test_a_step_that_depends_on_the_data_is_caught():
     assert not audit.audit(honest, runs=2000, seed=0).violated
     picky = Picky(honest.encoder.layout, honest.encoder.randomiser)
     assert caught(dataclasses.replace(honest, encoder=picky), runs=2000).attack == "step"
+
+
+def questioned(steps=2, **options):
+    return audit.local(dc.Local(1.0, sum="questions", **options), steps=steps, stationary=True)
+
+
+def planted(honest, kind):
+    encoder = honest.encoder
+    return dataclasses.replace(honest, encoder=kind(encoder.layout, encoder.randomisers, encoder.probabilities))
+
+
+@pytest.mark.parametrize("randomiser", ["unary", "subset", "response"])
+def test_no_bound_exceeds_the_claim_of_an_answer(randomiser):
+    finding = audit.audit(questioned(randomiser=randomiser), runs=20_000, seed=1)
+    assert not finding.violated
+    assert finding.lower_bound > 0.6
+
+
+def test_a_question_that_depends_on_the_data_is_caught():
+    """Planted: the user prefers questions about cells that they visited."""
+
+    class Picky(QuestionEncoder):
+        def encode(self, trajectory, rng):
+            report = super().encode(trajectory, rng)
+            none = self.randomisers[report.question // self.layout.cells].size - 1
+            if self.answer(trajectory, report.question, 0.0) == none and rng.random() < 0.8:
+                return super().encode(trajectory, rng)
+            return report
+
+    assert caught(planted(questioned(), Picky), runs=5000).attack in ("question", "report")
+
+
+def test_a_kind_of_question_that_depends_on_the_data_is_caught():
+    """Planted: whoever is in the second state is asked about rewards."""
+
+    class Kindly(QuestionEncoder):
+        def encode(self, trajectory, rng):
+            report = super().encode(trajectory, rng)
+            if trajectory.states[0] > 0 and rng.random() < 0.8:
+                return AnswerReport(self.layout.cells + report.question % self.layout.cells, report.support)
+            return report
+
+    assert caught(planted(questioned(), Kindly), runs=5000).attack in ("question", "report")
+
+
+def test_an_answer_hidden_with_twice_the_epsilon_is_caught():
+    honest = questioned()
+    loud = tuple(dataclasses.replace(hidden, epsilon=2.0) for hidden in honest.encoder.randomisers)
+    encoder = dataclasses.replace(honest.encoder, randomisers=loud)
+    assert caught(dataclasses.replace(honest, encoder=encoder), runs=20_000).attack == "likelihood ratio"
+
+
+def test_a_draw_that_decides_both_question_and_answer_is_caught():
+    """Planted: the question's draw is used again, so that the question says how the answer was hidden."""
+
+    class Thrifty(QuestionEncoder):
+        def encode(self, trajectory, rng):
+            draws = rng.random(self.draws)
+            question = self.question(draws[0])
+            hidden, support = self.randomisers[question // self.layout.cells], np.zeros(self.width, dtype=np.bool_)
+            draws[2] = draws[0]
+            answer = self.answer(trajectory, question, draws[1])
+            support[: hidden.size] = hidden.decide(answer, draws[2 : 2 + hidden.size])
+            return AnswerReport(question, support)
+
+    caught(planted(questioned(), Thrifty), runs=5000)
 
 
 # shuffle privacy

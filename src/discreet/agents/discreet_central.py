@@ -57,7 +57,7 @@ class Settings:
     transition_spike: float = 0.98
     reward_spike: float = 0.9
     focus: bool = True
-    kinds: tuple[tuple[float, float], ...] = ((0.2, 0.8), (0.2, 0.8), (0.5, 0.8), (0.2, 3.0))
+    kinds: tuple[tuple[float, float], ...] = ((0.2, 0.6), (0.2, 0.6), (0.5, 0.6), (0.2, 2.5))
     explorers: int = 8
     exploit: bool = True
     first: float = 6.0

@@ -42,11 +42,14 @@ def trust_options(default: str) -> Callable[[Any], Any]:
     def add(function: Any) -> Any:
         for option in (
             click.option("--honest-fraction", type=float, help="Shuffle: share of users that add noise.  [default: 1]"),
-            click.option("--randomiser", help="Local, sum sampled: unary, subset, response or auto.  [default: auto]"),
+            click.option(
+                "--randomiser", help="Local, sampled or questions: unary, subset, response or auto.  [default: auto]"
+            ),
             click.option("--noise", help="fast: for simulation; secure is not built yet.  [default: fast]"),
             click.option(
                 "--release",
-                help="Central, shuffle: nmr, mr (visits are derived), weighted (discreet-vi) or auto.  [default: auto]",
+                help="Central, shuffle: nmr, mr (visits are derived) or auto; discreet-vi: weighted (central) or "
+                "first-visits (shuffle).  [default: auto]",
             ),
             click.option("--calibration", help="sound, or paper: the printed noise.  [default: sound]"),
             click.option("--sum", help="The private sum; discreet list names them.  [default: auto]"),

@@ -39,7 +39,8 @@ def posterior_mean(y, sigma, high, spike):
 def estimate(transitions, visits, rewards, sigma, reward, visit, centre, spikes, n, P, r):
     """Fills a model from the counts of segments; ``sigma`` (G,) is the noise of each one's transition counts.
 
-    n̂ is the average of Σm̃ and ν̃ weighted by their precisions, 1/S and k_n² in units of 1/σ².
+    n̂ is the average of Σm̃ and ν̃ weighted by their precisions, 1/S and k_n² in units of 1/σ²; then again with those m̃
+    only that are more than noise, each by the posterior probability f that it is: precision 1/Σf instead of 1/S.
     """
     G, C, S = transitions.shape
     precision = 1.0 / S + visit * visit
@@ -51,6 +52,17 @@ def estimate(transitions, visits, rewards, sigma, reward, visit, centre, spikes,
                 total += transitions[g, c, s]
             n[g, c] = (total / S + visit * visit * visits[g, c]) / precision
             high = max(n[g, c], 0.0)
+            if sigma[g] > 0.0 and high > 0.0:
+                kept = 0.0
+                total = 0.0
+                for s in range(S):
+                    slab = posterior_mean(transitions[g, c, s], sigma[g], high, 0.0)
+                    f = posterior_mean(transitions[g, c, s], sigma[g], high, spikes[0]) / max(slab, 1e-12)
+                    kept += f
+                    total += f * transitions[g, c, s]
+                kept = max(kept, 1.0)
+                n[g, c] = (total / kept + visit * visit * visits[g, c]) / (1.0 / kept + visit * visit)
+                high = max(n[g, c], 0.0)
             total = 0.0
             for s in range(S):
                 P[g, c, s] = posterior_mean(transitions[g, c, s], sigma[g], high, spikes[0])

@@ -1,0 +1,143 @@
+"""Estimates from noisy first visits, plans on them, and what a plan will visit.
+
+A model is P (steps, S, A, S) and r (steps, S, A), steps being 1 if it is shared by all h. A cell (step, s, a) that is
+not ``known`` has no model: plans value it by optimism or at 0, and whoever enters it is lost sight of.
+"""
+
+import math
+
+from discreet._jit import kernel
+
+_ROOT = math.sqrt(2.0)
+_NORM = 1.0 / math.sqrt(2.0 * math.pi)
+
+
+@kernel()
+def posterior_mean(y, deviation, top, spike):
+    """Returns E[x | y = x + N(0, deviation²)]; x is 0 with probability ``spike``, else uniform on [0, top]."""
+    if top <= 0.0:
+        return 0.0
+    low, high = -y / deviation, (top - y) / deviation
+    density_low, density_high = _NORM * math.exp(-0.5 * low * low), _NORM * math.exp(-0.5 * high * high)
+    mass = 0.5 * (math.erf(high / _ROOT) - math.erf(low / _ROOT))
+    if mass < 1e-12:  # far outside: the nearer end
+        return 0.0 if y < 0.0 else top
+    slab = (1.0 - spike) * mass / top
+    at_zero = spike * density_low / deviation
+    mean = y + deviation * (density_low - density_high) / mass
+    return slab / (slab + at_zero) * min(max(mean, 0.0), top)
+
+
+@kernel()
+def estimate(visits, transitions, rewards, information, sampling, known, spikes, P, r):
+    """Fills P and r of all known cells with posterior means; cells are flat, P is (cells, S) and r (cells,).
+
+    Sums are weighted such that their noise has the variance ``information``; ``sampling`` is the weighted number of
+    visits that a count's own randomness is in proportion to.
+    """
+    cells, S = transitions.shape
+    for c in range(cells):
+        if not known[c]:
+            P[c] = 0.0
+            r[c] = 0.0
+            continue
+        n = visits[c]
+        total = 0.0
+        for t in range(S):
+            share = min(max(transitions[c, t] / n, 0.0), 1.0)
+            spread = math.sqrt(information[c] + sampling[c] * share * (1.0 - share))
+            P[c, t] = posterior_mean(transitions[c, t], spread, n, spikes[0])
+            total += P[c, t]
+        for t in range(S):
+            P[c, t] = P[c, t] / total if total > 0.0 else 0.0
+        r[c] = posterior_mean(rewards[c], math.sqrt(information[c]), n, spikes[1]) / n
+
+
+@kernel()
+def plan(P, r, known, width, scale, hope, keys, V, policy):
+    """Backward induction; ties, and cells of equal hope, go to the larger key.
+
+    Args:
+        P: (steps, S, A, S).
+        r: (steps, S, A).
+        known: (steps, S, A).
+        width: How uncertain each entry of P and r is, (steps, S, A).
+        scale: Of the bonus, which is width times 1 + ‖V − PV‖.
+        hope: Share of all that is left to earn that a cell is worth which is not known.
+        keys: (H, S, A).
+        V: Filled, (H+1, S).
+        policy: Filled, (H, S).
+    """
+    steps, S, A, _ = P.shape
+    H = policy.shape[0]
+    V[H] = 0.0
+    for h in range(H - 1, -1, -1):
+        i = h if steps > 1 else 0
+        for s in range(S):
+            best, value = -1, -1.0
+            for a in range(A):
+                if known[i, s, a]:
+                    q = r[i, s, a]
+                    for t in range(S):
+                        q += P[i, s, a, t] * V[h + 1, t]
+                    if scale > 0.0:
+                        mean = q - r[i, s, a]
+                        spread = 0.0
+                        for t in range(S):
+                            spread += (V[h + 1, t] - mean) ** 2
+                        q += scale * width[i, s, a] * (1.0 + math.sqrt(spread))
+                    q = min(q, float(H - h))
+                else:
+                    q = hope * (H - h)
+                if q > value + 1e-9 or (q > value - 1e-9 and keys[h, s, a] > keys[h, s, best]):
+                    best, value = a, q
+            policy[h, s] = best
+            V[h, s] = value
+
+
+@kernel()
+def visited(P, known, initial, policy, users, expected, chance):
+    """Adds the visits of ``users`` to ``expected`` and how many make at least one to ``chance``, (steps, S, A).
+
+    Whoever takes a cell that is not known is lost sight of afterwards.
+    """
+    steps, S, A, _ = P.shape
+    H = policy.shape[0]
+    here, after = initial.copy(), initial.copy()
+    seen = known & False
+    for h in range(H):
+        i = h if steps > 1 else 0
+        after[:] = 0.0
+        for s in range(S):
+            if here[s] <= 0.0:
+                continue
+            a = policy[h, s]
+            seen[i, s, a] = True
+            expected[i, s, a] += users * here[s]
+            if steps > 1:
+                chance[i, s, a] += users * here[s]
+            if known[i, s, a]:
+                for t in range(S):
+                    after[t] += here[s] * P[i, s, a, t]
+        here, after = after, here
+    if steps > 1:
+        return
+    for s0 in range(S):
+        for a0 in range(A):
+            if not seen[0, s0, a0]:
+                continue
+            here[:] = initial
+            found = 0.0
+            for h in range(H):
+                after[:] = 0.0
+                for s in range(S):
+                    if here[s] <= 0.0:
+                        continue
+                    a = policy[h, s]
+                    if s == s0 and a == a0:
+                        found += here[s]
+                    elif known[0, s, a]:
+                        for t in range(S):
+                            after[t] += here[s] * P[0, s, a, t]
+                here, after = after, here
+            chance[0, s0, a0] += users * found
