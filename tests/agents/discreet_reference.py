@@ -28,13 +28,19 @@ def visits(m, nu, visit):
 
 
 def estimate(m, nu, rho, sigma, reward, visit, centre, spikes, mean):
-    """The model of every segment; ``mean`` is a posterior mean."""
+    """The model of every segment; ``mean`` is a posterior mean. n̂ is taken again with those m̃ that are no noise."""
     G, C, S = m.shape
     n, P, r = visits(m, nu, visit), np.full(m.shape, 1 / S), np.zeros((G, C))
     precision = 1 / S + visit**2
     for g in range(G):
         noise = sigma[g] * math.sqrt(1 / reward**2 + centre**2 / precision)
         for c in range(C):
+            if n[g, c] <= 0:
+                continue
+            pairs = [(mean(y, sigma[g], n[g, c], spikes[0]), mean(y, sigma[g], n[g, c], 0.0)) for y in m[g, c]]
+            f = np.array([shrunk / max(slab, 1e-12) for shrunk, slab in pairs])  # probability that it is no noise
+            kept = max(f.sum(), 1.0)
+            n[g, c] = (f @ m[g, c] / kept + visit**2 * nu[g, c]) / (1 / kept + visit**2)
             if n[g, c] <= 0:
                 continue
             t = np.array([mean(y, sigma[g], n[g, c], spikes[0]) for y in m[g, c]])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
+import re
 
 import dp_accounting
 import numpy as np
@@ -19,6 +21,7 @@ from discreet.agents._kernels import discreet_central as kernels
 from discreet.agents.discreet_central import CentralLearner
 from discreet.agents.discreet_vi import DiscreetVI
 from discreet.errors import CheckFailed
+from discreet.experiments.sweep import Sweep
 from discreet.mdp import Spec
 from discreet.noise import Role
 from discreet.privacy import accounting
@@ -286,12 +289,44 @@ def test_the_papers_agents_do_not_take_weighted_counts(name):
         dc.agents.make(name, spec, episodes=500, privacy=dc.Central(1.0, 1e-6, release="weighted"))
 
 
+# --- on the command line
+
+
 def test_a_budget_says_what_is_released(discreet_):
-    code, out, _ = discreet_("budget", "riverswim", "--agent", "discreet-vi", "-d", "1e-6", "--stationary")
-    assert code == 0
-    assert "weighted" in out
-    assert "pooled" in out
-    assert "simulation only" in out
+    command = ("budget", "riverswim", "--agent", "discreet-vi", "-d", "1e-6")
+    blocks = {("--stationary",): "pooled", (): "pooled, steps", ("--no-share-steps",): "steps"}
+    for options, expected in blocks.items():
+        code, out, _ = discreet_(*command, *options)
+        assert code == 0
+        assert re.search(rf"blocks +{expected}\n", out)
+        assert re.search(r"release +weighted\n", out)
+        assert "simulation only" in out
+    code, _, err = discreet_("budget", "riverswim", "--no-share-steps")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--share-steps is for discreet-vi, got agent dp-ucbvi" in err
+
+
+def test_sharing_is_an_option_of_runs_and_sweeps(discreet_):
+    """Would catch a flag that does not arrive: without sharing, the noise of each step's counts is another one."""
+    command = ("run", "riverswim:states=3,horizon=4", "--agent", "discreet-vi", "-d", "1e-6", "-K", "60", "--seed", "0")
+    command += ("-e", "100", "--update-every", "5", "--json")
+    found = {}
+    for option in ((), ("--share-steps",), ("--no-share-steps",)):
+        code, out, err = discreet_(*command, *option)
+        assert code == 0, err
+        document = json.loads(out)
+        found[option] = document["regret"]["runs"]
+    assert found[()] == found["--share-steps",]
+    assert found[()] != found["--no-share-steps",]
+    assert discreet_("run", "riverswim", "--agent", "ucbvi", "--no-share-steps")[0] == 2
+
+    table = {"env": "riverswim", "agent": "discreet-vi", "delta": 1e-6, "episodes": 100, "share_steps": [True, False]}
+    settings = Sweep.make(table).settings
+    assert [setting.resolved["share_steps"] for setting in settings] == [True, False]
+    with pytest.raises(ValueError, match="share_steps of the sweep must be true or false"):
+        Sweep.make({**table, "share_steps": "no"})
+    with pytest.raises(ValueError, match="repeats a setting"):
+        Sweep.make({**table, "setting": [{"share_steps": True}, {"share_steps": [True]}]})
 
 
 # --- estimates
