@@ -217,8 +217,9 @@ class LearningAgent:
         if not self.private and not isinstance(privacy, NonPrivate):
             kind = type(privacy).__name__
             raise InvalidInput(
-                f"{self.name} offers no privacy: privacy must be NonPrivate(), got {kind}; private agents are dp-ucbvi, "
-                "pucb, private-ucb-vi, private-ucb-po, rlsvi, sdp-pe, linopt-vi, linopt-po, discreet-vi and auto"
+                f"{self.name} offers no privacy: privacy must be NonPrivate(), got {kind}; private agents are "
+                "dp-ucbvi, pucb, private-ucb-vi, private-ucb-po, rlsvi, sdp-pe, linopt-vi, linopt-po, discreet-vi "
+                "and auto"
             )
         return privacy
 
