@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discreet as dc
-from discreet.errors import InvalidPersonalData
+from discreet.errors import CapacityExceeded, InvalidPersonalData
 from discreet.mdp import Spec, Trajectory
-from discreet.privacy import RawBatch, RawReport
+from discreet.privacy import RawBatch, RawReport, RawTotals
 from discreet.privatizers.encoders import from_json
 from discreet.privatizers.weighted import make_weighted
 from discreet.privatizers.weights import SLACK, WeightedEncoder, WeightedLayout
@@ -399,6 +399,12 @@ def test_the_server_takes_batches_only():
         for wrong in (RawReport(np.arange(1), np.ones(1)), Trajectory(np.zeros(4, int), np.zeros(3, int), np.ones(3))):
             with pytest.raises(TypeError, match="expected a RawBatch"):
                 server.collect(wrong)
+        for total, users, kind in ((np.zeros(3), 1, ValueError), (np.zeros(where.size), 0, ValueError)):
+            with pytest.raises(kind):
+                server.collect(RawTotals(total, users))
+        with pytest.raises(CapacityExceeded):
+            server.collect(RawTotals(np.zeros(where.size), 10))
+        assert server.count == 0
 
 
 def test_layouts_without_a_proof_are_refused():

@@ -66,6 +66,8 @@ class _WeightedServer(RawServer):
             InvalidPersonalData: If a user's vector is longer than the sensitivity rests on, or has a wrong sign.
         """
         if isinstance(batch, RawTotals):  # of our own encoder, in simulation
+            if np.shape(batch.total) != (self.layout.size,) or batch.users < 1:
+                raise InvalidInput(f"a total must be of users, and have shape ({self.layout.size},)")
             total, *_ = self.sum.stretch(batch.users, 0)
             total += batch.total
             self.sum.resume(waiting=True)
