@@ -296,7 +296,7 @@ class CentralLearner(Learner):
         tested, differ = (z >= 0).sum(axis=1), (z >= self.own.alike).sum(axis=1)
         most = differ > self.own.majority * tested
         alike = np.where(most[:, None], (z >= 0) & (z < 1), z < self.own.alike)
-        n = np.where(alike[0], np.maximum(pooled.n * own.sigma[:, None] / std, own.n), own.n)
+        n = np.where(alike[0], np.maximum(pooled.n * np.sqrt(lengths)[:, None], own.n), own.n)
         P = np.where(alike[0][:, None], pooled.P, own.P)
         r = np.where(alike[1], pooled.r, own.r)
         return _Model(n, P, r, segment, own.sigma)

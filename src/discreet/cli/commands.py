@@ -50,6 +50,7 @@ _SHOWN = ("preset", "stationary", "failure", "bonus_scale", "accounting")
     type=parse.UPDATE_EVERY,
     help="People between updates, or geometric.  [default: 1; shuffle: a hundredth of all, at most 500]",
 )
+@parse.SHARE_STEPS
 @click.option("--policies", help="sdp-pe: implicit, or enumerate, which lists all of them.  [default: implicit]")
 @click.option("--failure", type=float, help="The papers' failure probability.  [default: 0.05]")
 @click.option("--bonus-scale", type=float, help="Multiplies every bonus.  [default: 1]")

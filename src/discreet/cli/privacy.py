@@ -27,6 +27,7 @@ __all__ = ["audit", "budget"]
 @click.option("--stationary", is_flag=True, help="Pool the counts over the steps of an episode.")
 @click.option("--episodes", "-K", type=int, default=50_000, show_default=True, help="People, one episode each.")
 @click.option("--update-every", type=parse.UPDATE_EVERY, help="People between reads.  [default: the agent's]")
+@parse.SHARE_STEPS
 @click.option("--failure", type=float, default=0.05, show_default=True, help="Failure probability of E.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def budget(
@@ -57,6 +58,11 @@ def budget(
             raise InvalidInput(f"give either an environment ({env}) or --states, --actions and --horizon")
         spec, title = envs.read(env).spec, env
     privacy = parse.trust(options, "central")
+    share = options.pop("share_steps")
+    if share is not None:
+        if options["agent"] != "discreet-vi":
+            raise InvalidInput(f"--share-steps is for discreet-vi, got agent {options['agent']}")
+        options["share_steps"] = share
     report: Any
     if options["agent"] == "rlsvi":
         report = ValuesReport.make(title, spec, privacy, **options)
@@ -104,9 +110,10 @@ def _own(privacy: TrustModel) -> Any:
 def audit(target: str, runs: int | None, seed: int | None, as_json: bool, **options: Any) -> None:
     """Attack a mechanism, and print what is proven to leak beside what is claimed.
 
-    TARGET is laplace or gaussian (a single number); tree, smooth-tree, factored or batch (a stream of counts);
-    central, local or shuffle (what a server sees of a tiny world); algorithm-4 (the shuffle protocol as printed);
-    linear (sums of feature products); or an agent (all releases and policies of a run under central privacy).
+    TARGET is laplace or gaussian (a single number); tree, smooth-tree, factored, optimal or batch (a stream of
+    counts); central, weighted, local or shuffle (what a server sees of a tiny world); algorithm-4 (the shuffle
+    protocol as printed); linear (sums of feature products); or an agent (all releases and policies of a run under
+    central privacy).
     Exits with 1 if the claim is broken.
     """
     from discreet.audit import audit as attack

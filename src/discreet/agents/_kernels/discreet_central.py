@@ -154,7 +154,9 @@ def _apart(x, n, sx2, sn2, y, m, sy2, sm2, weight):
     middle = min(max((x + y) / (n + m), 0.0), 1.0)
     samples = middle * (1.0 - middle) * weight
     variance = (sx2 + p * p * sn2) / (n * n) + samples / n + (sy2 + q * q * sm2) / (m * m) + samples / m
-    return (p - q) ** 2 / variance
+    if abs(p - q) < 1e-9:  # without noise, what never varies has no variance: 0/0 would be NaN and hide all the rest
+        return 0.0
+    return (p - q) ** 2 / max(variance, 1e-12)
 
 
 @kernel()
