@@ -18,9 +18,8 @@ from discreet.privacy import (
     AnswerBatch, AnswerReport, BitsReport, NoisyBatch, NoisyReport, RawBatch, RawReport, Report, SampledBatch,
     SampledReport, ShuffledBatch,
 )
-from discreet.privatizers import CentralPrivatizer, NoisyLocal, QuestionLocal, SampledLocal, ShufflePrivatizer
 from discreet.privatizers import (
-    CentralPrivatizer, FirstVisitPrivatizer, NoisyLocal, SampledLocal, ShufflePrivatizer,
+    CentralPrivatizer, FirstVisitPrivatizer, NoisyLocal, QuestionLocal, SampledLocal, ShufflePrivatizer,
 )
 from discreet.privatizers.encoders import NoisyEncoder
 from discreet.privatizers.shuffle import BitShuffler
@@ -31,7 +30,7 @@ def snippet(
     trajectory: Trajectory, raw: RawReport, report: Report, hidden: NoisyReport, answer: SampledReport,
     bits: BitsReport, raw_batch: RawBatch, noisy_batch: NoisyBatch, sampled_batch: SampledBatch,
     shuffled: ShuffledBatch, questions: QuestionLocal, answers: AnswerBatch, answered: AnswerReport,
-    shuffled: ShuffledBatch, first: FirstVisitPrivatizer,
+    first: FirstVisitPrivatizer,
 ) -> None:
 """
 
