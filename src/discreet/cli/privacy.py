@@ -40,6 +40,7 @@ def budget(
     budget or at a noise scale.
     """
     from discreet import envs
+    from discreet.agents.auto import choose
     from discreet.experiments.budget import BudgetReport, ValuesReport
     from discreet.experiments.own_budget import OwnBudget
     from discreet.experiments.staged_budget import StagedBudget
@@ -55,6 +56,9 @@ def budget(
             raise InvalidInput(f"give either an environment ({env}) or --states, --actions and --horizon")
         spec, title = envs.read(env).spec, env
     privacy = parse.trust(options, "central")
+    if options["agent"] == "auto" and privacy is not None:
+        options["agent"], own = choose(privacy, options["episodes"], spec)
+        options["update_every"] = options["update_every"] or own.get("update_every")
     report: BudgetReport | ValuesReport | StagedBudget | OwnBudget
     if options["agent"] == "rlsvi":
         report = ValuesReport.make(title, spec, privacy, **options)
