@@ -45,9 +45,16 @@ ENVIRONMENTS = {
     "frozenlake": "frozenlake:horizon=40",
     "riverswim-6-bernoulli": f"{RIVERSWIM},reward_noise=bernoulli",
 }
-HALFWAY = ("actions swapped", "transitions swapped", "rewards swapped", "reward moved", "early reward", "weaker current")
+HALFWAY = (
+    "actions swapped",
+    "transitions swapped",
+    "rewards swapped",
+    "reward moved",
+    "early reward",
+    "weaker current",
+)
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
-EPISODES = {"central": 50_000, "shuffle": 50_000, "local": 1_000_000}
+EPISODES = 50_000
 PRINTED: dict[str, dict[str, Any]] = {  # what the papers print, per trust model
     "central": {"delta": 0.0, "sum": "tree"},
     "shuffle": {"delta": DELTA, "sum": "binomial"},
@@ -256,7 +263,7 @@ def show(*cells: str) -> None:
 def part_epsilon(bench: Bench, given: argparse.Namespace) -> None:
     """Regret against ε."""
     for env, trust in itertools.product(given.env, given.trust):
-        K = given.episodes or EPISODES[trust]
+        K = given.episodes
         print(f"\n{env}, {trust}, {K:,} episodes; never learning costs {never(env, K):,.0f}.")
         table("ε", "counts", "papers' mechanism, sound", "(scale, schedule)", "`discreet-vi`", "no privacy")
         for pooled, epsilon in itertools.product(given.pooled, given.epsilon):
@@ -275,7 +282,7 @@ def part_epsilon(bench: Bench, given: argparse.Namespace) -> None:
 def part_ladder(bench: Bench, given: argparse.Namespace) -> None:
     """Improvements added one at a time, with a trusted server."""
     for env, epsilon, pooled in itertools.product(given.env, given.epsilon, given.pooled):
-        K, counts = given.episodes or EPISODES["central"], "pooled" if pooled else "per step"
+        K, counts = given.episodes, "pooled" if pooled else "per step"
         print(f"\n{env}, {counts}, ε = {epsilon:g}, {K:,} episodes; never learning costs {never(env, K):,.0f}.")
         table("", "regret", "(scale, schedule)")
         gaussian = {"epsilon": epsilon, "delta": DELTA}
@@ -300,7 +307,7 @@ def part_ladder(bench: Bench, given: argparse.Namespace) -> None:
 def part_ablation(bench: Bench, given: argparse.Namespace) -> None:
     """Each ingredient removed, with a trusted server."""
     for env, epsilon, pooled in itertools.product(given.env, given.epsilon, given.pooled):
-        K, counts = given.episodes or EPISODES["central"], "pooled" if pooled else "per step"
+        K, counts = given.episodes, "pooled" if pooled else "per step"
         print(f"\n{env}, {counts}, ε = {epsilon:g}, δ = {DELTA:g}, {K:,} episodes, {bench.runs} paired runs.")
         table("without", "regret", "paired difference", "worst run")
         whole: NDArray[np.float64] | None = None
@@ -315,9 +322,11 @@ def part_ablation(bench: Bench, given: argparse.Namespace) -> None:
 def part_environments(bench: Bench, given: argparse.Namespace) -> None:
     """The same configuration everywhere."""
     for trust, epsilon, pooled in itertools.product(given.trust, given.epsilon, given.pooled):
-        K, counts = given.episodes or EPISODES[trust], "pooled" if pooled else "per step"
+        K, counts = given.episodes, "pooled" if pooled else "per step"
         print(f"\n{trust}, {counts}, ε = {epsilon:g}, {K:,} episodes, {bench.runs} paired runs.")
-        table("environment", "never learning", "papers', sound", "(scale, schedule)", "ours", "papers'", "never", "free")
+        table(
+            "environment", "never learning", "papers', sound", "(scale, schedule)", "ours", "papers'", "never", "free"
+        )
         for env in given.env:
             asked = {"epsilon": epsilon}
             chosen, papers = bench.best(grid(env, trust, K, asked | PRINTED[trust], pooled=pooled))
@@ -334,7 +343,7 @@ def part_environments(bench: Bench, given: argparse.Namespace) -> None:
 def part_sharing(bench: Bench, given: argparse.Namespace) -> None:
     """Per step: sharing steps, and not, where all steps are alike and where they change half-way."""
     for epsilon in given.epsilon:
-        K = given.episodes or EPISODES["central"]
+        K = given.episodes
         print(f"\nper step, ε = {epsilon:g}, δ = {DELTA:g}, {K:,} episodes, {bench.runs} paired runs.")
         table("RiverSwim-6", "never learning", "steps share", "not", "paired difference", "ratio")
         privacy = {"epsilon": epsilon, "delta": DELTA}
@@ -362,11 +371,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--part", choices=PARTS, default="epsilon")
     parser.add_argument("--env", nargs="+", help=f"{', '.join(ENVIRONMENTS)}, or any name[:key=value,…]")
     parser.add_argument("--epsilon", type=float, nargs="+", help="budgets; but for --part epsilon only 1 by default")
-    parser.add_argument("--trust", nargs="+", choices=EPISODES, default=["central"])
+    parser.add_argument("--trust", nargs="+", choices=PRINTED, default=["central"])
     parser.add_argument("--counts", choices=("pooled", "steps", "both"), help="by default both for --part epsilon")
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--screen", type=int, default=2, help="runs by which the best of a grid is chosen")
-    parser.add_argument("--episodes", "-K", type=int, help="50,000 by default, under local privacy 1,000,000")
+    parser.add_argument("--episodes", "-K", type=int, default=EPISODES)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     given = parser.parse_args()
