@@ -4,6 +4,7 @@
     python benchmarks/frontier.py --trust shuffle local            # and with other trust models
     python benchmarks/frontier.py --part ladder                    # improvements added one at a time
     python benchmarks/frontier.py --part ablation --runs 20        # each ingredient of ours removed
+    python benchmarks/frontier.py --part constants --runs 20       # and its constants halved and doubled
     python benchmarks/frontier.py --part environments              # seven environments and Bernoulli rewards
     python benchmarks/frontier.py --part sharing --runs 20         # per step: worlds that change half-way
 
@@ -78,6 +79,24 @@ ABLATION: dict[str, dict[str, Any]] = {
     "eight explorers: one a batch": {"explorers": 1, "kinds": ((0.2, 0.8),)},
     "extended exploration": {"extend": 0.0},
     "the optimal sum: factored": {"sum": "factored"},
+}
+CONSTANTS: dict[str, dict[str, Any]] = {
+    "first read: half": {"first": 3.0},
+    "first read: double": {"first": 12.0},
+    "reads: 8 % and 15 % apart": {"growth": 0.08, "late": 0.15},
+    "reads: 30 % and 60 % apart": {"growth": 0.3, "late": 0.6},
+    "explorers alone: half as long": {"explore": 10.0},
+    "explorers alone: twice as long": {"explore": 40.0},
+    "explorers' share: decay 1": {"decay": 1.0},
+    "explorers' share: decay 4": {"decay": 4.0},
+    "transitions' spike 0.9": {"transition_spike": 0.9},
+    "transitions' spike 0.995": {"transition_spike": 0.995},
+    "rewards' spike 0.5": {"reward_spike": 0.5},
+    "rewards' spike 0.98": {"reward_spike": 0.98},
+    "bonus: half": {"kinds": ((0.1, 0.8), (0.1, 0.8), (0.25, 0.8), (0.1, 3.0))},
+    "bonus: double": {"kinds": ((0.4, 0.8), (0.4, 0.8), (1.0, 0.8), (0.4, 3.0))},
+    "known at 0.4σ": {"kinds": ((0.2, 0.4), (0.2, 0.4), (0.5, 0.4), (0.2, 3.0))},
+    "known at 1.6σ": {"kinds": ((0.2, 1.6), (0.2, 1.6), (0.5, 1.6), (0.2, 3.0))},
 }
 BARE: dict[str, Any] = {  # discreet-vi with nothing but its schedule and one kind of optimism
     "sum": "factored",
@@ -305,13 +324,14 @@ def part_ladder(bench: Bench, given: argparse.Namespace) -> None:
 
 
 def part_ablation(bench: Bench, given: argparse.Namespace) -> None:
-    """Each ingredient removed, with a trusted server."""
+    """Each ingredient removed, or each constant changed, with a trusted server."""
+    rows = ABLATION if given.part == "ablation" else CONSTANTS
     for env, epsilon, pooled in itertools.product(given.env, given.epsilon, given.pooled):
         K, counts = given.episodes, "pooled" if pooled else "per step"
         print(f"\n{env}, {counts}, ε = {epsilon:g}, δ = {DELTA:g}, {K:,} episodes, {bench.runs} paired runs.")
-        table("without", "regret", "paired difference", "worst run")
+        table("without" if given.part == "ablation" else "with", "regret", "paired difference", "worst run")
         whole: NDArray[np.float64] | None = None
-        for name, change in ({"nothing: all of it": {}} | ABLATION).items():
+        for name, change in ({"the whole of it": {}} | rows).items():
             privacy = {"epsilon": epsilon, "delta": DELTA}
             found = bench.regrets([job(env, "discreet-vi", "central", K, privacy, change, stationary=pooled)])[0]
             whole = found if whole is None else whole
@@ -360,6 +380,7 @@ PARTS = {
     "epsilon": part_epsilon,
     "ladder": part_ladder,
     "ablation": part_ablation,
+    "constants": part_ablation,
     "environments": part_environments,
     "sharing": part_sharing,
 }

@@ -72,9 +72,10 @@ def draw(results: Runs, directory: Path) -> dict[str, Path]:
             if not any(row.config["trust"] == trust for row in results.runs):
                 continue
             deltas = sorted({row.guarantee["delta"] for row in results.runs if row.config["trust"] == trust})
+            either = " or ".join(rounded_up(delta) for delta in deltas)
             caption = (
-                f"{title[0].upper()}{title[1:]}. Regret after {config['episodes']:,} episodes against the ε that is proven for "
-                f"the noise that was added, mean ± standard error; δ is {' or '.join(rounded_up(d) for d in deltas)}. "
+                f"{title[0].upper()}{title[1:]}. Regret after {config['episodes']:,} episodes against the ε that is "
+                f"proven for the noise that was added, mean ± standard error; δ is {either}. "
                 "Dotted: acting at random to the end. The noise is for simulation only."
             )
             written[caption] = _epsilons(results, trust, f"{title}\n{config['env']}; simulation only", asked, directory)
@@ -90,7 +91,7 @@ def _epsilons(results: Runs, trust: str, title: str, ticks: list[float], directo
     config = results.runs[0].config
     figure = Figure(figsize=_SIZE, layout="constrained")
     axes = figure.subplots()
-    found, handles = lines(results, trust), []
+    found, handles = lines(results, trust), list[Any]()
     order = [(agent, pooled) for agent in ("dp-ucbvi", "discreet-vi", "ucbvi") for pooled in (True, False)]
     for agent, pooled in order:
         by_epsilon = found.get((agent, pooled), {})
