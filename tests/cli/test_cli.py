@@ -85,6 +85,14 @@ def test_text_tells_what_was_chosen_where_nothing_was_said(discreet_):
     assert f"noise scale: {agent.noise_scale:.4g}" in out
 
 
+def test_the_budget_of_auto_is_that_of_what_it_would_be(discreet_):
+    asked = ("budget", "riverswim", "--epsilon", "1", "--episodes", "2000", "--stationary", "--json")
+    for delta, name in (("1e-6", "discreet-vi"), ("0", "dp-ucbvi")):
+        _, auto, _ = discreet_(*asked, "--delta", delta, "--agent", "auto")
+        every = ("--update-every", "20") if name == "dp-ucbvi" else ()
+        assert auto == discreet_(*asked, "--delta", delta, "--agent", name, *every)[1]
+
+
 def test_out_saves_numbers_and_a_picture(discreet_, tmp_path):
     out = tmp_path / "new" / "directory"
     code, _, err = discreet_("run", "riverswim", "--episodes", "60", "--runs", "2", "--out", str(out))
