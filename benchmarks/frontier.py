@@ -53,6 +53,7 @@ HALFWAY = (
     "reward moved",
     "early reward",
     "weaker current",
+    "stronger current",
 )
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 EPISODES = 50_000
@@ -177,10 +178,10 @@ def world(env: str) -> Any:
     if env == "early reward":
         r[:10] = 0.0
         r[:10, 1, 0] = 0.5
-    if env == "weaker current":
+    if env.endswith("current"):
         for s in range(1, 5):
             P[10:, s, 1] = 0.0
-            P[10:, s, 1, s - 1 : s + 2] = 0.05, 0.25, 0.7
+            P[10:, s, 1, s - 1 : s + 2] = (0.05, 0.25, 0.7) if env == "weaker current" else (0.25, 0.6, 0.15)
     return dc.TabularMDP(P, r, horizon=20, name=env)
 
 
@@ -367,12 +368,12 @@ def part_sharing(bench: Bench, given: argparse.Namespace) -> None:
         print(f"\nper step, ε = {epsilon:g}, δ = {DELTA:g}, {K:,} episodes, {bench.runs} paired runs.")
         table("RiverSwim-6", "never learning", "steps share", "not", "paired difference", "ratio")
         privacy = {"epsilon": epsilon, "delta": DELTA}
-        for env in (RIVERSWIM, *HALFWAY):
+        for env in given.env:
             one, two = bench.regrets(
                 [job(env, "discreet-vi", "central", K, privacy, share_steps=share) for share in (True, False)]
             )
             ratio = f"{one.mean() / two.mean():.2f}"
-            name = env if env in HALFWAY else "all steps alike"
+            name = "all steps alike" if env == RIVERSWIM else env
             show(name, f"{never(env, K):,.0f}", number(one), number(two), number(one - two), ratio)
 
 
@@ -400,9 +401,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     given = parser.parse_args()
-    everywhere = ["all"] if given.part == "environments" else ["riverswim-6"]
-    names = given.env or everywhere
-    given.env = list(ENVIRONMENTS.values()) if names == ["all"] else [ENVIRONMENTS.get(name, name) for name in names]
+    own = {"environments": [*ENVIRONMENTS], "sharing": ["riverswim-6", *HALFWAY]}
+    given.env = [ENVIRONMENTS.get(name, name) for name in given.env or own.get(given.part, ["riverswim-6"])]
     given.epsilon = given.epsilon or (EPSILONS if given.part == "epsilon" else (1.0,))
     counts = given.counts or ("both" if given.part == "epsilon" else "pooled")
     given.pooled = {"pooled": (True,), "steps": (False,), "both": (True, False)}[counts]
