@@ -42,6 +42,7 @@ class Settings:
         first: Users before the first read, over s₁ (and √ of the cells a step of an episode).
         growth: Of the users between reads, early.
         late: And later on.
+        least: s₁, the noise that the schedule is made for, is at least this.
         explore: Users before the exploiter begins, over s₁ and the cells a step of an episode.
         decay: Exponent with which the explorers' share falls after that.
         extend: Exploration goes on while the exploiter's value is below this share of an explorer's.
@@ -63,6 +64,7 @@ class Settings:
     first: float = 6.0
     growth: float = 0.15
     late: float = 0.3
+    least: float = 8.0
     explore: float = 20.0
     decay: float = 2.0
     extend: float = 0.5
@@ -114,9 +116,9 @@ class CentralLearner(Learner):
             clipped=own.clipped,
         )
         many = max(1.0, self.layout.blocks[0][0] * self.layout.cells / self.spec.horizon)  # cells a step of an episode
-        s1 = 1.0
+        s1 = own.least
         if isinstance(privacy, Central) and privacy.delta > 0:
-            s1 = max(1.0, self.layout.sensitivity.l2 / accounting.gaussian_mu(privacy.epsilon, privacy.delta))
+            s1 = max(own.least, self.layout.sensitivity.l2 / accounting.gaussian_mu(privacy.epsilon, privacy.delta))
         self.explore = own.explore * s1 * many
         first = max(20, math.ceil(own.first * s1 * math.sqrt(many)))
         self.schedule = Schedule(update_every) if update_every is not None else self._own_schedule(first)
@@ -227,7 +229,7 @@ class CentralLearner(Learner):
         if released is None:
             none = np.zeros((1, C))
             return _Model(none, np.full((1, C, S), 1 / S), none, np.zeros(H, dtype=np.int64), np.zeros(1))
-        block, std = released.blocks[0], released.error
+        block, std = released.blocks[0], max(released.error, 1.0)  # as uncertain as one visit at least
         if len(block.visits) == 1:
             model = self._estimate(block, np.zeros(H, dtype=np.int64), np.full(1, std))
         else:
