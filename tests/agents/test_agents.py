@@ -197,20 +197,42 @@ def test_agents_without_privacy_refuse_private_trust_models(trust, name):
         dc.agents.make(name, RIVERSWIM.spec, episodes=5, privacy=trust)
 
 
-def test_auto_is_the_best_of_what_there_is():
-    """It decides from the trust model and public sizes; what is given is kept."""
-    spec = RIVERSWIM.spec
-    for trust, name, update_every in (
-        (dc.NonPrivate(), "ucbvi", 1),
-        (dc.Central(1.0), "dp-ucbvi", 50),
-        (dc.Local(1.0), "dp-ucbvi", 50),
-        (dc.Shuffle(1.0, 1e-6), "dp-ucbvi", 50),
-    ):
-        agent = dc.agents.make("auto", spec, episodes=5000, privacy=trust, update_every=None)
-        assert (agent.name, agent.schedule.update_every) == (name, update_every)
-    assert dc.agents.make("auto", spec, episodes=5000, privacy=dc.Central(1.0), update_every=7).batch_size == 7
+LAPLACE = {"sum": "tree", "calibration": "paper"}
+AUTO = [
+    (dc.NonPrivate(), {}, "ucbvi", 1),
+    (dc.Central(1.0, 1e-6), {}, "discreet-vi", None),
+    (dc.Central(1.0, 1e-6), {"stationary": True}, "discreet-vi", None),
+    (dc.Central(1.0, 1e-6), {"update_every": 7}, "discreet-vi", 7),
+    (dc.Central(1.0, 1e-6, sum="optimal", release="weighted"), {}, "discreet-vi", None),
+    (dc.Local(1.0), {}, "discreet-vi", None),
+    (dc.Shuffle(1.0, 1e-6), {}, "discreet-vi", None),
+    (dc.Shuffle(1.0, 1e-6, sum="binomial"), {}, "discreet-vi", None),
+    (dc.Central(1.0), {}, "dp-ucbvi", 50),
+    (dc.Central(1.0), {"update_every": 7}, "dp-ucbvi", 7),
+    (dc.Central(1.0, **LAPLACE), {}, "dp-ucbvi", 50),
+    (dc.Central(1.0, 1e-6, sum="tree"), {}, "dp-ucbvi", 50),
+    (dc.Central(1.0, 1e-6, release="nmr"), {}, "dp-ucbvi", 50),
+    (dc.Central(1.0, 1e-6), {"preset": "theory"}, "dp-ucbvi", 50),
+    (dc.Local(1.0, sum="laplace"), {}, "dp-ucbvi", 50),
+    (dc.Local(1.0, calibration="paper"), {}, "dp-ucbvi", 50),
+    (dc.Local(50.0), {}, "dp-ucbvi", 50),
+    (dc.Shuffle(1.0, 1e-6, release="mr"), {}, "dp-ucbvi", 50),
+    (dc.Shuffle(1.0, 1e-6, calibration="paper"), {}, "dp-ucbvi", 50),
+]
+
+
+@pytest.mark.parametrize(("trust", "options", "name", "update_every"), AUTO)
+def test_auto_is_the_best_of_what_there_is(trust, options, name, update_every):
+    """It decides from the trust model and public sizes; what is given is kept, by whoever can keep it."""
+    agent = dc.agents.make("auto", RIVERSWIM.spec, episodes=5000, privacy=trust, **{"update_every": None, **options})
+    assert (agent.name, agent.schedule.update_every) == (name, update_every)
+    if name == "discreet-vi" and not agent.stationary:
+        assert agent.share_steps
+
+
+def test_auto_needs_a_trust_model():
     with pytest.raises(ValueError, match="needs a trust model"):
-        dc.agents.make("auto", spec, episodes=5000)
+        dc.agents.make("auto", RIVERSWIM.spec, episodes=5000)
 
 
 def test_batches_under_shuffle_have_a_documented_default():

@@ -12,6 +12,7 @@ import discreet as dc
 from discreet import testing
 from discreet.agents import discreet_local
 from discreet.agents._kernels import discreet_local as kernels
+from discreet.agents._kernels import sparse
 from discreet.agents.discreet_local import LocalLearner, Settings
 from discreet.errors import CheckFailed, InvalidInput
 from discreet.noise import Role
@@ -101,7 +102,7 @@ def test_shrunken_counts_are_posterior_means(rng):
         counts = rng.normal(0, 3, size=(6, 4)) + np.array([0, 2, 8, 15])
         total, std = rng.uniform(10, 20, size=6), rng.uniform(0.5, 4, size=6)
         out = np.empty_like(counts)
-        kernels.shrink(counts, total, std, absent, out)
+        sparse.shrink(counts, total, std, absent, out)
         for c in range(6):
             x = np.linspace(0, total[c], 200_001)
             for i in range(4):
@@ -115,7 +116,7 @@ def test_shrunken_counts_are_posterior_means(rng):
 def test_shrunken_counts_stay_in_bounds(far):
     """However far the noise goes, nothing is lost to rounding."""
     counts, out = np.array([[-far, far, 5.0]]), np.empty((1, 3))
-    kernels.shrink(counts, np.array([10.0]), np.array([1.0]), 0.9, out)
+    sparse.shrink(counts, np.array([10.0]), np.array([1.0]), 0.9, out)
     assert (out >= 0).all()
     assert (out <= 10).all()
     assert out[0, 0] < 0.1

@@ -12,6 +12,7 @@ import discreet as dc
 from discreet import testing
 from discreet.agents import discreet_shuffle, saved
 from discreet.agents._kernels import discreet_shuffle as kernels
+from discreet.agents._kernels import sparse
 from discreet.agents.discreet_shuffle import SETTINGS, batch_sizes
 from discreet.privacy import Batch, Report, ShuffledBatch
 from discreet.privatizers import FirstVisitPrivatizer
@@ -183,10 +184,10 @@ def test_posterior_means_are_bayes():
                 for k in (0, 1)
             )
             truth = (1 - spike) * first / ((1 - spike) * slab + spike * stats.norm.pdf(y, 0, 7.0))
-            assert kernels.posterior_mean(y, deviation, top, spike) == pytest.approx(truth, rel=1e-6)
-    assert kernels.posterior_mean(-1e4, 1.0, 100.0, 0.5) == 0.0
-    assert kernels.posterior_mean(1e4, 1.0, 100.0, 0.5) == 100.0
-    assert kernels.posterior_mean(5.0, 1.0, 0.0, 0.5) == 0.0
+            assert sparse.posterior_mean(y, deviation, top, spike) == pytest.approx(truth, rel=1e-6)
+    assert sparse.posterior_mean(-1e4, 1.0, 100.0, 0.5) == 0.0
+    assert sparse.posterior_mean(1e4, 1.0, 100.0, 0.5) == 100.0
+    assert sparse.posterior_mean(5.0, 1.0, 0.0, 0.5) == 0.0
 
 
 def reference_plan(P, r, known, width, scale, hope, keys):

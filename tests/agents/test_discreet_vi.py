@@ -18,6 +18,7 @@ import discreet as dc
 from discreet import testing
 from discreet.agents import saved as files
 from discreet.agents._kernels import discreet_central as kernels
+from discreet.agents._kernels import sparse
 from discreet.agents.discreet_central import CentralLearner
 from discreet.agents.discreet_vi import DiscreetVI
 from discreet.errors import CheckFailed
@@ -337,21 +338,21 @@ def test_sharing_is_an_option_of_runs_and_sweeps(discreet_):
 @pytest.mark.parametrize("sigma", [0.5, 10.0])
 def test_the_posterior_mean_is_the_integral(sigma, high, spike):
     for y in (-5 * sigma, -sigma, 0.0, 0.2 * high, high, high + 2 * sigma):
-        got = kernels.posterior_mean(y, sigma, high, spike)
+        got = sparse.posterior_mean(y, sigma, high, spike)
         assert got == pytest.approx(reference.posterior_mean(y, sigma, high, spike), rel=1e-6, abs=1e-9 * high)
         assert 0 <= got <= high
 
 
 def test_the_posterior_mean_at_its_ends():
     """No noise, nothing there, and counts so far out that every likelihood is 0."""
-    assert kernels.posterior_mean(3.0, 0.0, 5.0, 0.9) == 3.0
-    assert kernels.posterior_mean(-3.0, 0.0, 5.0, 0.9) == 0.0
-    assert kernels.posterior_mean(9.0, 0.0, 5.0, 0.9) == 5.0
-    assert kernels.posterior_mean(9.0, 1.0, 0.0, 0.9) == 0.0
-    assert kernels.posterior_mean(1e4, 1.0, 5.0, 0.9) == 5.0
-    assert kernels.posterior_mean(-1e4, 1.0, 5.0, 0.9) == 0.0
+    assert sparse.posterior_mean(3.0, 0.0, 5.0, 0.9) == 3.0
+    assert sparse.posterior_mean(-3.0, 0.0, 5.0, 0.9) == 0.0
+    assert sparse.posterior_mean(9.0, 0.0, 5.0, 0.9) == 5.0
+    assert sparse.posterior_mean(9.0, 1.0, 0.0, 0.9) == 0.0
+    assert sparse.posterior_mean(1e4, 1.0, 5.0, 0.9) == 5.0
+    assert sparse.posterior_mean(-1e4, 1.0, 5.0, 0.9) == 0.0
     for y in (-60.0, -45.0, 45.0, 60.0, 1e300, -1e300):
-        assert 0.0 <= kernels.posterior_mean(y, 1.0, 5.0, 0.5) <= 5.0
+        assert 0.0 <= sparse.posterior_mean(y, 1.0, 5.0, 0.5) <= 5.0
 
 
 def noisy(rng, G=3, S=4, A=2, size=200.0, sigma=10.0):
@@ -372,8 +373,8 @@ def test_estimates_equal_their_reference(rng):
         block, sigma = noisy(rng)
         spikes = np.array([0.98, 0.9])
         n, P, r = np.zeros_like(block.visits), np.zeros_like(block.transitions), np.zeros_like(block.visits)
-        kernels.estimate(*block, sigma, reward, visit, centre, spikes, n, P, r)
-        expected = reference.estimate(*block, sigma, reward, visit, centre, spikes, kernels.posterior_mean)
+        kernels.estimate(sparse.posterior_mean, *block, sigma, reward, visit, centre, spikes, n, P, r)
+        expected = reference.estimate(*block, sigma, reward, visit, centre, spikes, sparse.posterior_mean)
         for got, want in zip((n, P, r), expected, strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
         np.testing.assert_allclose(P.sum(axis=2), 1.0)

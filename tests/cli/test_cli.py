@@ -76,12 +76,21 @@ def test_text_tells_regret_guarantee_and_the_cost_of_never_learning(discreet_):
 def test_text_tells_what_was_chosen_where_nothing_was_said(discreet_):
     asked = ("--epsilon", "3", "--delta", "1e-6", "--episodes", "100", "--seed", "0")
     _, out, _ = discreet_("run", "riverswim", "--agent", "auto", "--stationary", *asked)
-    assert "chosen       agent: dp-ucbvi, update every: 1, sum: factored, noise: gaussian\n" in out
+    assert "chosen       agent: discreet-vi, " in out
+    assert "sum: optimal, noise: gaussian\n" in out
     agent = discreet.agents.make(
         "rlsvi", discreet.envs.riverswim().spec, episodes=100, privacy=discreet.Central(3.0, 1e-6)
     )
     _, out, _ = discreet_("run", "riverswim", "--agent", "rlsvi", *asked)
     assert f"noise scale: {agent.noise_scale:.4g}" in out
+
+
+def test_the_budget_of_auto_is_that_of_what_it_would_be(discreet_):
+    asked = ("budget", "riverswim", "--epsilon", "1", "--episodes", "2000", "--stationary", "--json")
+    for delta, name in (("1e-6", "discreet-vi"), ("0", "dp-ucbvi")):
+        _, auto, _ = discreet_(*asked, "--delta", delta, "--agent", "auto")
+        every = ("--update-every", "20") if name == "dp-ucbvi" else ()
+        assert auto == discreet_(*asked, "--delta", delta, "--agent", name, *every)[1]
 
 
 def test_out_saves_numbers_and_a_picture(discreet_, tmp_path):

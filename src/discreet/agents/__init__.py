@@ -90,8 +90,10 @@ def make(name: str, spec: Spec, *, episodes: int, seed: Seed = None, **options: 
 
     kind = _class(name)
     if name == "auto" and isinstance(options.get("privacy"), TrustModel):
-        name, defaults = choose(options["privacy"], check_integer("episodes", episodes), spec)
-        kind, given = _class(name), {key: value for key, value in options.items() if value is not None}
+        given = {key: value for key, value in options.items() if value is not None}
+        asked = {"preset": given["preset"]} if "preset" in given else {}
+        name, defaults = choose(options["privacy"], check_integer("episodes", episodes), spec, **asked)
+        kind = _class(name)
         options = {**defaults, **given}
     if not isinstance(spec, Spec):
         raise InvalidInput(f"spec must be a Spec such as mdp.spec, got {type(spec).__name__}")

@@ -241,10 +241,12 @@ class CentralLearner(Learner):
 
     def _estimate(self, block: Block, segment: NDArray[np.int64], sigma: NDArray[np.float64]) -> _Model:
         from discreet.agents._kernels import discreet_central as kernels
+        from discreet.agents._kernels.sparse import posterior_mean
 
         n, P, r = np.zeros_like(block.visits), np.zeros_like(block.transitions), np.zeros_like(block.visits)
         layout, spikes = self.layout, np.array([self.own.transition_spike, self.own.reward_spike])
         kernels.estimate(
+            posterior_mean,
             np.ascontiguousarray(block.transitions),
             block.visits,
             block.rewards,

@@ -167,7 +167,7 @@ class LocalLearner(Learner):
 
     def _model(self) -> _Model:
         """Returns what the answers say so far."""
-        from discreet.agents._kernels import discreet_local as kernels
+        from discreet.agents._kernels.sparse import shrink
 
         N = np.stack([self._m.sum(axis=-1), self._R.sum(axis=-1)])
         std = np.sqrt(self._v)
@@ -176,7 +176,7 @@ class LocalLearner(Learner):
         shrunk = []
         for counts, total, noise, absent in zip((self._m, self._R), N, std, self.settings.absent, strict=True):
             out = np.zeros((total.size, counts.shape[-1]))
-            kernels.shrink(counts.reshape(total.size, -1), total.ravel(), noise.ravel(), absent, out)
+            shrink(counts.reshape(total.size, -1), total.ravel(), noise.ravel(), absent, out)
             shrunk.append(out.reshape(counts.shape))
         P = shrunk[0] / np.maximum(shrunk[0].sum(axis=-1, keepdims=True), 1e-300)
         r = np.clip(shrunk[1][..., 1] / np.where(N[1] > 0, N[1], 1.0), 0.0, 1.0)

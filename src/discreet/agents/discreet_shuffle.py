@@ -191,10 +191,11 @@ class ShuffleLearner(Learner):
     def _estimate(self) -> None:
         """Computes the posterior means of P and r."""
         from discreet.agents._kernels.discreet_shuffle import estimate
+        from discreet.agents._kernels.sparse import posterior_mean
 
         sums = (self.visits, self.transitions, self.rewards, self.information, self.sampling)
         spikes = np.array([self.settings.spike, self.settings.reward_spike])
-        estimate(*sums, self.known, spikes, self.P, self.r)
+        estimate(posterior_mean, *sums, self.known, spikes, self.P, self.r)
 
     def _shaped(self, flat: NDArray[Any]) -> NDArray[Any]:
         return flat.reshape(self.steps, self.spec.states, self.spec.actions, *flat.shape[1:])

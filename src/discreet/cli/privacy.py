@@ -44,6 +44,7 @@ def budget(
     budget or at a noise scale.
     """
     from discreet import envs
+    from discreet.agents.auto import choose
     from discreet.experiments.budget import BudgetReport, ValuesReport
     from discreet.experiments.staged_budget import StagedBudget
     from discreet.mdp import Spec
@@ -58,6 +59,9 @@ def budget(
             raise InvalidInput(f"give either an environment ({env}) or --states, --actions and --horizon")
         spec, title = envs.read(env).spec, env
     privacy = parse.trust(options, "central")
+    if options["agent"] == "auto" and privacy is not None:
+        options["agent"], own = choose(privacy, options["episodes"], spec)
+        options["update_every"] = options["update_every"] or own.get("update_every")
     share = options.pop("share_steps")
     if share is not None:
         if options["agent"] != "discreet-vi":

@@ -113,33 +113,3 @@ def first(P, known, initial, policy, visits, work, chances):
                 chances[0, s, a] = _reach(P, known, initial, policy, s, a, work)
             else:
                 chances[0, s, a] = 0.0
-
-
-@kernel()
-def shrink(counts, total, std, absent, out):
-    """The posterior mean of each count (cells, n), given noise of ``std`` (cells,), filled into ``out``.
-
-    A priori a count is 0 with probability ``absent``, else uniform on [0, ``total``] (cells,): most next states never
-    follow, and noise is not to make them.
-    """
-    cells, n = counts.shape
-    for c in range(cells):
-        N = total[c]
-        sigma = std[c]
-        for i in range(n):
-            y = counts[c, i]
-            if sigma <= 0.0 or N <= 0.0:
-                out[c, i] = max(y, 0.0)
-                continue
-            low = -y / sigma
-            high = (N - y) / sigma
-            inside = 0.5 * (math.erf(high / math.sqrt(2.0)) - math.erf(low / math.sqrt(2.0)))
-            if inside < 1e-12:
-                out[c, i] = 0.0 if low > 0.0 else N
-                continue
-            at_low = math.exp(-0.5 * low * low) / math.sqrt(2.0 * math.pi)
-            at_high = math.exp(-0.5 * high * high) / math.sqrt(2.0 * math.pi)
-            slab = (1.0 - absent) * inside / N
-            spike = absent * at_low / sigma
-            mean = y + sigma * (at_low - at_high) / inside
-            out[c, i] = min(max(mean, 0.0), N) * slab / (slab + spike)

@@ -6,30 +6,18 @@ not ``known`` has no model: plans value it by optimism or at 0, and whoever ente
 
 import math
 
+from numba import types
+
 from discreet._jit import kernel
+from discreet.agents._kernels.sparse import MEAN
 
-_ROOT = math.sqrt(2.0)
-_NORM = 1.0 / math.sqrt(2.0 * math.pi)
-
-
-@kernel()
-def posterior_mean(y, deviation, top, spike):
-    """Returns E[x | y = x + N(0, deviation²)]; x is 0 with probability ``spike``, else uniform on [0, top]."""
-    if top <= 0.0:
-        return 0.0
-    low, high = -y / deviation, (top - y) / deviation
-    density_low, density_high = _NORM * math.exp(-0.5 * low * low), _NORM * math.exp(-0.5 * high * high)
-    mass = 0.5 * (math.erf(high / _ROOT) - math.erf(low / _ROOT))
-    if mass < 1e-12:  # far outside: the nearer end
-        return 0.0 if y < 0.0 else top
-    slab = (1.0 - spike) * mass / top
-    at_zero = spike * density_low / deviation
-    mean = y + deviation * (density_low - density_high) / mass
-    return slab / (slab + at_zero) * min(max(mean, 0.0), top)
+_f1 = types.Array(types.float64, 1, "C")
+_f2 = types.Array(types.float64, 2, "C")
+_b1 = types.Array(types.boolean, 1, "C")
 
 
-@kernel()
-def estimate(visits, transitions, rewards, information, sampling, known, spikes, P, r):
+@kernel(types.void(types.FunctionType(MEAN), _f1, _f2, _f1, _f1, _f1, _b1, _f1, _f2, _f1))
+def estimate(posterior_mean, visits, transitions, rewards, information, sampling, known, spikes, P, r):
     """Fills P and r of all known cells with posterior means; cells are flat, P is (cells, S) and r (cells,).
 
     Sums are weighted such that their noise has the variance ``information``; ``sampling`` is the weighted number of
