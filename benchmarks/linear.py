@@ -22,16 +22,16 @@ SETTINGS = {
 }
 
 
-def orderings(agent: str, seeds: int, episodes: int, update_every: int) -> None:
+def orderings(agent: str, seeds: int, episodes: int, update_every: int, stream: int) -> None:
     """Regret of paired seeds (run i has the same people and the same world everywhere), and paired differences."""
     mdp = dc.envs.linear_mixture(5, 50, 4, 5)
     found: dict[str, list[float]] = {name: [] for name in SETTINGS}
     for i in range(seeds):
         for name, privacy in SETTINGS.items():
             made = dc.agents.make(
-                agent, mdp.spec, episodes=episodes, privacy=privacy, update_every=update_every, seed=[0, i]
+                agent, mdp.spec, episodes=episodes, privacy=privacy, update_every=update_every, seed=[stream, i]
             )
-            found[name].append(float(dc.simulate(made, mdp, seed=[0, i]).regret[-1]))
+            found[name].append(float(dc.simulate(made, mdp, seed=[stream, i]).regret[-1]))
     random = episodes * (mdp.optimal_value - mdp.evaluate(np.full((5, 50, 4), 1 / 4)))
     print(f"{agent}, {episodes:,} episodes, an update every {update_every}, {seeds} seeds; at random {random:,.0f}")
     for name, regrets in found.items():
@@ -66,12 +66,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--episodes", type=int, default=20_000)
     parser.add_argument("--update-every", type=int, default=10)
+    parser.add_argument("--stream", type=int, default=0, help="run i has seed [stream, i]")
     given = parser.parse_args()
     if given.only != "orderings":
         speed()
     if given.only != "speed":
         for agent in given.agent or ("linopt-vi", "linopt-po"):
-            orderings(agent, given.seeds, given.episodes, given.update_every)
+            orderings(agent, given.seeds, given.episodes, given.update_every, given.stream)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Acting at random has a gap of 3.35. Pooled counts with 200,000 episodes, and counts by step with 200,000 and 1,000,000.
 
-    python benchmarks/sdp_pe.py [--seeds 10]
+    python benchmarks/sdp_pe.py [--seeds 10] [--first 0]
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def main() -> None:
     """Prints a line a run, and the mean of each setting."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
-    seeds = range(parser.parse_args().seeds)
+    parser.add_argument("--first", type=int, default=0)
+    given = parser.parse_args()
+    seeds = range(given.first, given.first + given.seeds)
     for episodes, stationary in ((200_000, True), (1_000_000, False), (200_000, False)):
         found = []
         for seed in seeds:

@@ -47,7 +47,7 @@ def make_agent(name, spec, *, trust="tree, laplace", **options):
     """Returns an agent; private ones get a trust model by name."""
     if name in (*PRIVATE, "auto"):
         options.setdefault("privacy", TRUST[trust])
-    if name == "rlsvi":  # protects rewards, under central privacy with δ > 0 only
+    if name in ("rlsvi", "discreet-vi"):  # with a trusted server they have Gaussian noise: δ > 0 only
         options.setdefault("privacy", dc.Central(1.0, 1e-6))
     return dc.agents.make(name, spec, **options)
 

@@ -15,9 +15,12 @@ import numpy as np
 from discreet.agents.base import TabularAgent
 from discreet.mdp import Trajectory
 from discreet.privacy import (
-    BitsReport, NoisyBatch, NoisyReport, RawBatch, RawReport, Report, SampledBatch, SampledReport, ShuffledBatch,
+    AnswerBatch, AnswerReport, BitsReport, NoisyBatch, NoisyReport, RawBatch, RawReport, Report, SampledBatch,
+    SampledReport, ShuffledBatch,
 )
-from discreet.privatizers import CentralPrivatizer, NoisyLocal, SampledLocal, ShufflePrivatizer
+from discreet.privatizers import (
+    CentralPrivatizer, FirstVisitPrivatizer, NoisyLocal, QuestionLocal, SampledLocal, ShufflePrivatizer,
+)
 from discreet.privatizers.encoders import NoisyEncoder
 from discreet.privatizers.shuffle import BitShuffler
 
@@ -26,7 +29,8 @@ def snippet(
     shuffle: ShufflePrivatizer, shuffler: BitShuffler, encoder: NoisyEncoder, rng: np.random.Generator,
     trajectory: Trajectory, raw: RawReport, report: Report, hidden: NoisyReport, answer: SampledReport,
     bits: BitsReport, raw_batch: RawBatch, noisy_batch: NoisyBatch, sampled_batch: SampledBatch,
-    shuffled: ShuffledBatch,
+    shuffled: ShuffledBatch, questions: QuestionLocal, answers: AnswerBatch, answered: AnswerReport,
+    first: FirstVisitPrivatizer,
 ) -> None:
 """
 
@@ -34,8 +38,12 @@ ALLOWED = [
     "central.collect(raw_batch)",
     "noisy.collect(noisy_batch)",
     "sampled.collect(sampled_batch)",
+    "questions.collect(answers)",
+    "questions.collect(questions.shuffler([answered], rng))",
     "shuffle.collect(shuffled)",
     "shuffle.collect(shuffler([bits], rng))",
+    "first.collect(shuffled)",
+    "first.collect(shuffler([bits], rng))",
     "agent.observe(shuffled)",
     "agent.observe(noisy_batch)",
     "encoder.encode(trajectory, rng)",
@@ -56,10 +64,20 @@ FORBIDDEN = [
     "shuffle.collect(bits)",
     "shuffle.collect(report)",
     "shuffle.collect([bits])",
+    "first.collect(trajectory)",
+    "first.collect(bits)",
+    "first.collect([bits])",
+    "first.collect(raw_batch)",
     "shuffler([raw], rng)",
     "shuffler([trajectory], rng)",
     "noisy.collect(hidden)",
     "sampled.collect(answer)",
+    "questions.collect(trajectory)",
+    "questions.collect(raw_batch)",
+    "questions.collect(sampled_batch)",
+    "questions.collect(answered)",
+    "questions.shuffler([raw], rng)",
+    "shuffle.collect(answers)",
 ]
 
 

@@ -242,12 +242,16 @@ def _check_capacity(agent: Agent, mdp: FiniteMDP) -> None:
 
 
 class _Batch(NamedTuple):
-    """One batch of a record: how many users, the policies before and after it, and what was released after it."""
+    """One batch of a record: how many users, the policies before and after it, and what was released after it.
+
+    ``asked`` is what the encoder of the next batch was given by the plan.
+    """
 
     users: int
     before: NDArray[Any]
     after: NDArray[Any]
     releases: list[PrivateCounts]
+    asked: dict[str, NDArray[Any]] | None = None
 
 
 @dataclass
@@ -275,6 +279,11 @@ class Record:
         return [released for batch in self.batches for released in batch.releases]
 
 
+def _asked(agent: LearningAgent) -> dict[str, NDArray[Any]]:
+    """Returns what the plan gave the encoder: it decides what users send, and must be as public as the policies."""
+    return {name: np.array(value) for name, value in agent.asked.items()}
+
+
 def record(agent: LearningAgent) -> Record:
     """Starts to record everything that a new ``agent`` releases, on both paths; the record grows as people play."""
     _require(agent.count == 0, "recording starts before the first user")
@@ -294,7 +303,7 @@ def record(agent: LearningAgent) -> Record:
         before = _shown(agent)
         released.clear()
         real(batch)
-        found.batches.append(_Batch(batch.users, before, _shown(agent), list(released)))
+        found.batches.append(_Batch(batch.users, before, _shown(agent), list(released), _asked(agent)))
 
     agent.on_release = lambda counts, _policy, _count: released.append(counts)
     agent.observe = observe  # type: ignore[method-assign]
@@ -339,6 +348,8 @@ class _Playback:
 def replay(played: Record, agent: LearningAgent) -> None:
     """Rebuilds every policy of a record from the releases, the public parameters and the agent's own randomness alone.
 
+    So it does with what a plan gives the encoder, such as which cells users should weigh most.
+
     This shows that nothing else steers the agent: no raw count, no noise, nobody's data.
 
     Args:
@@ -346,8 +357,8 @@ def replay(played: Record, agent: LearningAgent) -> None:
         agent: A new agent, made as the recorded one was, with the same seed.
 
     Raises:
-        CheckFailed: If a policy or the size of a batch comes out differently, or if the agent asks for anything that
-            was not released.
+        CheckFailed: If a policy, what users are asked or the size of a batch comes out differently, or if the agent
+            asks for anything that was not released.
     """
     private = agent.privatizer
     playback = _Playback(played, private.guarantee, private.encoder, private.shuffler)
@@ -372,6 +383,10 @@ def replay(played: Record, agent: LearningAgent) -> None:
         _require(playback.read == reads, f"whether there is a release after batch {i} depends on more than releases")
         same = np.array_equal(policy, batch.after)
         _require(same, f"the policy after batch {i} is not a function of what was released")
+        if batch.asked is not None:
+            now = _asked(agent)
+            same = now.keys() == batch.asked.keys() and all(np.array_equal(now[key], batch.asked[key]) for key in now)
+            _require(same, f"what users are asked after batch {i} is not a function of what was released")
 
 
 def _check_replay(

@@ -14,18 +14,23 @@ from discreet.agents.pucb import PUCB
 from discreet.audit import SumTarget
 from discreet.audit.bound import lower_bound
 from discreet.audit.targets import named
+from discreet.audit.world import corners
 from discreet.mdp import Spec, Trajectory
 from discreet.noise import fast
-from discreet.privacy import Budget, Guarantee, SampledReport, Sensitivity, accounting
+from discreet.privacy import AnswerReport, Budget, Guarantee, SampledReport, Sensitivity, accounting
 from discreet.privacy.sensitivity import tabular
-from discreet.privatizers.encoders import RawEncoder, SampledEncoder
+from discreet.privatizers.encoders import QuestionEncoder, RawEncoder, SampledEncoder
 from discreet.privatizers.layout import Layout
 from discreet.privatizers.shuffle import BitShuffler
+from discreet.privatizers.weighted import WeightedCentral
+from discreet.privatizers.weights import WeightedEncoder, WeightedLayout
 from discreet.sums import CENTRAL, PrivateSum, calibrated, factorise
 from tests.conftest import PRIVATE
 
 ONE = Sensitivity(1.0, 1.0)
-SHAPES = [(name, delta) for name in CENTRAL for delta in (0.0, 1e-3) if (name, delta) != ("factored", 0.0)]
+SHAPES = [
+    (name, delta) for name in CENTRAL for delta in (0.0, 1e-3) if delta > 0 or name not in ("factored", "optimal")
+]
 
 
 # nothing to find
@@ -48,6 +53,18 @@ def test_no_bound_exceeds_the_claim_of_the_central_privatizer(delta, release, st
     finding = audit.audit(target, runs=20_000, seed=1)
     assert not finding.violated
     assert finding.lower_bound > 0.2
+
+
+@pytest.mark.parametrize("stationary", [False, True])
+@pytest.mark.parametrize("steps", [1, pytest.param(4, marks=pytest.mark.slow)])
+def test_no_bound_exceeds_the_claim_of_weighted_counts(steps, stationary):
+    """Must show: the two people are as far apart as is claimed, and the claim stands."""
+    target = audit.weighted(dc.Central(2.0, 1e-3), steps=steps, stationary=stationary)
+    sensitivity = target.make(1, np.random.default_rng(0)).sensitivity
+    assert np.linalg.norm(target.zero - target.one) == pytest.approx(sensitivity.l2, rel=1e-6)
+    finding = audit.audit(target, runs=8000, seed=1)
+    assert not finding.violated
+    assert finding.lower_bound > 0.6  # and the attack is a good one
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
@@ -103,6 +120,36 @@ def test_halved_gaussian_noise_is_caught():
         return sum_
 
     caught(SumTarget("factored", honest.claim, make, honest.zero, honest.one))
+
+
+def test_weighted_counts_with_half_the_noise_are_caught():
+    honest = audit.weighted(dc.Central(1.0, 1e-3), steps=2)
+
+    def half(copies, rng):
+        sum_ = honest.make(copies, rng)
+        sum_.scale /= 2
+        return sum_
+
+    caught(dataclasses.replace(honest, make=half, end_to_end=None), runs=10_000)
+
+
+def test_weights_that_ignore_the_limit_are_caught(monkeypatch):
+    """Must show, planted: every step has weight 1, the noise is that of clipped counts; no server checks."""
+    honest, layout = audit.weighted(dc.Central(1.0, 1e-3), steps=16, stationary=True), WeightedLayout(Spec(2, 2, 16))
+    plain = WeightedEncoder(dataclasses.replace(layout, clipped=False))
+    real = WeightedEncoder.encode
+    monkeypatch.setattr(
+        WeightedEncoder, "encode", lambda self, *person: real(self if self.layout == plain.layout else plain, *person)
+    )
+    with pytest.raises(ValueError, match="squared length at most"):
+        honest.end_to_end(0, np.random.default_rng(0))
+    monkeypatch.setattr(WeightedCentral, "_check", lambda *_: None)
+    assert caught(honest, runs=2000).attack == "end to end"
+    vectors = np.zeros((2, layout.size))
+    for vector, person in zip(vectors, corners(16), strict=True):
+        report = plain.encode(person)
+        np.add.at(vector, report.indices, report.values)
+    caught(dataclasses.replace(honest, zero=vectors[0], one=vectors[1], end_to_end=None), runs=2000)
 
 
 def counted_as(sensitivity, *, budget, steps, stationary=False):
@@ -299,7 +346,8 @@ def test_fast_noise_is_broken_by_its_last_bits():
 
 @pytest.mark.parametrize("stationary", [False, True])
 @pytest.mark.parametrize(
-    ("sum_", "delta", "runs"), [("laplace", 0.0, 400_000), ("gaussian", 1e-3, 400_000), ("sampled", 0.0, 30_000)]
+    ("sum_", "delta", "runs"),
+    [("laplace", 0.0, 400_000), ("gaussian", 1e-3, 400_000), ("sampled", 0.0, 30_000), ("questions", 0.0, 30_000)],
 )
 def test_no_bound_exceeds_the_claim_of_a_local_report(sum_, delta, runs, stationary):
     target = audit.local(dc.Local(1.0, delta, sum=sum_), steps=2, stationary=stationary)
@@ -348,6 +396,72 @@ def test_a_step_that_depends_on_the_data_is_caught():
     assert not audit.audit(honest, runs=2000, seed=0).violated
     picky = Picky(honest.encoder.layout, honest.encoder.randomiser)
     assert caught(dataclasses.replace(honest, encoder=picky), runs=2000).attack == "step"
+
+
+def questioned(steps=2, **options):
+    return audit.local(dc.Local(1.0, sum="questions", **options), steps=steps, stationary=True)
+
+
+def planted(honest, kind):
+    encoder = honest.encoder
+    return dataclasses.replace(honest, encoder=kind(encoder.layout, encoder.randomisers, encoder.probabilities))
+
+
+@pytest.mark.parametrize("randomiser", ["unary", "subset", "response"])
+def test_no_bound_exceeds_the_claim_of_an_answer(randomiser):
+    finding = audit.audit(questioned(randomiser=randomiser), runs=20_000, seed=1)
+    assert not finding.violated
+    assert finding.lower_bound > 0.6
+
+
+def test_a_question_that_depends_on_the_data_is_caught():
+    """Planted: the user prefers questions about cells that they visited."""
+
+    class Picky(QuestionEncoder):
+        def encode(self, trajectory, rng):
+            report = super().encode(trajectory, rng)
+            none = self.randomisers[report.question // self.layout.cells].size - 1
+            if self.answer(trajectory, report.question, 0.0) == none and rng.random() < 0.8:
+                return super().encode(trajectory, rng)
+            return report
+
+    assert caught(planted(questioned(), Picky), runs=5000).attack in ("question", "report")
+
+
+def test_a_kind_of_question_that_depends_on_the_data_is_caught():
+    """Planted: whoever is in the second state is asked about rewards."""
+
+    class Kindly(QuestionEncoder):
+        def encode(self, trajectory, rng):
+            report = super().encode(trajectory, rng)
+            if trajectory.states[0] > 0 and rng.random() < 0.8:
+                return AnswerReport(self.layout.cells + report.question % self.layout.cells, report.support)
+            return report
+
+    assert caught(planted(questioned(), Kindly), runs=5000).attack in ("question", "report")
+
+
+def test_an_answer_hidden_with_twice_the_epsilon_is_caught():
+    honest = questioned()
+    loud = tuple(dataclasses.replace(hidden, epsilon=2.0) for hidden in honest.encoder.randomisers)
+    encoder = dataclasses.replace(honest.encoder, randomisers=loud)
+    assert caught(dataclasses.replace(honest, encoder=encoder), runs=20_000).attack == "likelihood ratio"
+
+
+def test_a_draw_that_decides_both_question_and_answer_is_caught():
+    """Planted: the question's draw is used again, so that the question says how the answer was hidden."""
+
+    class Thrifty(QuestionEncoder):
+        def encode(self, trajectory, rng):
+            draws = rng.random(self.draws)
+            question = self.question(draws[0])
+            hidden, support = self.randomisers[question // self.layout.cells], np.zeros(self.width, dtype=np.bool_)
+            draws[2] = draws[0]
+            answer = self.answer(trajectory, question, draws[1])
+            support[: hidden.size] = hidden.decide(answer, draws[2 : 2 + hidden.size])
+            return AnswerReport(question, support)
+
+    caught(planted(questioned(), Thrifty), runs=5000)
 
 
 # shuffle privacy
@@ -417,8 +531,9 @@ def test_the_printed_message_leaks_and_single_bits_do_not():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("delta", [0.0, 1e-3])
-@pytest.mark.parametrize("name", PRIVATE)
+@pytest.mark.parametrize(
+    ("name", "delta"), [*((name, delta) for name in PRIVATE for delta in (0.0, 1e-3)), ("discreet-vi", 1e-3)]
+)
 def test_no_bound_exceeds_the_claim_of_an_agent(name, delta):
     """Must show: S = A = H = 2, K = 8; all policies and the private counts."""
     finding = audit.audit(audit.agent(name, dc.Central(3.0, delta)), runs=4000, seed=1)
@@ -430,6 +545,15 @@ def test_an_agent_with_too_little_noise_is_caught():
     target = audit.agent("dp-ucbvi", dc.Central(1.0, 1e-3))
     target.prototype.privatizer.sum.scale /= 4
     caught(target, runs=400)
+
+
+@pytest.mark.parametrize("stationary", [False, True])
+def test_our_own_agent_with_too_little_noise_is_caught(stationary):
+    """What a person adds depends on what was wanted, from earlier releases: the attack follows that."""
+    target = audit.agent("discreet-vi", dc.Central(1.0, 1e-3), stationary=stationary)
+    assert not audit.audit(target, runs=150, seed=1).violated
+    target.prototype.privatizer.sum.scale /= 8
+    caught(target, runs=150)
 
 
 def test_an_agent_that_plans_with_raw_counts_is_caught():
@@ -518,7 +642,8 @@ def test_a_linear_agent_with_too_little_noise_is_caught(name):
 
 def test_targets_by_name():
     for name in audit.TARGETS:
-        gaussian = ("gaussian", "factored", "shuffle", "algorithm-4", "linear", "linopt-vi", "linopt-po", "rlsvi")
+        gaussian = ("gaussian", "factored", "optimal", "weighted", "shuffle", "algorithm-4", "linear")
+        gaussian += ("linopt-vi", "linopt-po", "rlsvi", "discreet-vi")
         delta = 1e-3 if name in gaussian else 0.0
         assert named(name, epsilon=1.0, delta=delta).name == name
     for options, message in (
@@ -526,10 +651,12 @@ def test_targets_by_name():
         ({"name": "laplace", "delta": 0.1}, "delta=0.1"),
         ({"name": "shuffle"}, "delta > 0"),
         ({"name": "algorithm-4"}, "delta > 0"),
+        ({"name": "weighted"}, "delta > 0"),
+        ({"name": "discreet-vi"}, "delta > 0"),
         ({"name": "shuffle", "delta": 0.1, "silent": 4}, "silent=4"),
         ({"name": "local", "steps": 0}, "steps"),
         ({"name": "gaussian"}, "delta=0"),
-        ({"name": "tree", "sum": "tree"}, "--sum is for central, local, .*, got target tree"),
+        ({"name": "tree", "sum": "tree"}, "--sum is for central, weighted, local, .*, got target tree"),
     ):
         with pytest.raises(ValueError, match=message):
             named(**{"epsilon": 1.0, **options})

@@ -213,6 +213,19 @@ def test_budgets_of_the_other_trust_models(discreet_, tmp_path, monkeypatch):
     assert (local["trust"], local["chosen"]) == ("local", "sampled")
     assert local["sums"]["laplace"]["std_fresh"] > 14 * local["sums"]["sampled"]["std_fresh"]
     assert local["sums"]["paper"]["epsilon"] == pytest.approx(2.0)
+    arguments = ("budget", "riverswim", "--trust", "local", "--agent", "discreet-vi", "--stationary")
+    code, out, _ = discreet_(*arguments, "--json")
+    asked = json.loads(out)
+    assert code == 0
+    assert asked["sum"] == "questions"
+    assert [row["answers"] for row in asked["questions"].values()] == [7, 3]
+    assert 0.99 <= asked["guarantee"]["epsilon"] <= 1
+    code, out, _ = discreet_(*arguments)
+    for piece in ("local DP", "first visit", "24 questions", "next state", "users to know", "RandomizedResponse"):
+        assert piece in out
+    code, _, err = discreet_(*arguments, "--sum", "laplace")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "sum='laplace'" in err
     arguments = ("budget", "riverswim", "--trust", "shuffle", "-d", "1e-6", "--update-every", "500")
     code, out, _ = discreet_(*arguments, "--json")
     row = json.loads(out)["sums"]["binomial"]

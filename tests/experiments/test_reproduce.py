@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 pytest.importorskip("pyarrow")
@@ -122,3 +124,15 @@ def test_what_is_not_there_is_one_line(discreet_, arguments, code):
     found, out, err = discreet_(*arguments)
     assert (found, out) == (code, "")
     assert err.count("\n") == 1
+
+
+def test_stages_are_drawn_over_time():
+    """The last stage may be shorter than the one before: over its length, the line would turn back."""
+    from discreet.experiments.shuffle import active
+
+    configs = EXPERIMENTS["shuffle"].sweep(quick=True).configs
+    config = next(each for each in configs if each["options"].get("policies") == "enumerate")
+    ends, sizes = active(SimpleNamespace(config=config))
+    assert len(ends) == len(sizes) > 3
+    assert (np.diff(ends) > 0).all()
+    assert (np.diff(sizes) <= 0).all()

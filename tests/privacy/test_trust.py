@@ -100,3 +100,10 @@ def test_there_is_no_such_guarantee():
     for epsilon, delta in ((math.nan, 0.0), (-1.0, 0.0), (1.0, -3.0), (1.0, math.nan)):
         with pytest.raises(ValueError, match="no guarantee has"):
             dc.Guarantee("joint", epsilon, delta)
+
+
+def test_first_visits_are_released_under_shuffle_only():
+    assert dc.Shuffle(1.0, 1e-6, release="first-visits").release == "first-visits"
+    assert "first-visits" in dc.Shuffle.releases
+    with pytest.raises(ValueError, match="first-visits"):
+        dc.Central(1.0, 1e-6, release="first-visits")

@@ -6,24 +6,30 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from discreet.errors import CapacityExceeded
 from discreet.privacy import Sensitivity
 from discreet.privacy.budget import Budget
 from discreet.privacy.sensitivity import tabular
-from discreet.sums import CENTRAL, factorise, worst_std
+from discreet.sums import CENTRAL, factorise, optimal, worst_std
 
-SHAPES = [(name, delta) for name in CENTRAL for delta in (0.0, 1e-6) if (name, delta) != ("factored", 0.0)]
+GAUSSIAN = ("factored", "optimal")
+SHAPES = [(name, delta) for name in CENTRAL for delta in (0.0, 1e-6) if delta > 0 or name not in GAUSSIAN]
+LONG = [(name, delta) for name, delta in SHAPES if name != "optimal"]  # which is for few reads
 
 
 @pytest.mark.parametrize(("name", "delta"), SHAPES)
 @pytest.mark.parametrize("T", [1, 2, 3, 7, 8, 30, 64, 100])
 def test_columns_and_rows(name, delta, T):
     """The largest column of C = B⁻¹A is exactly what is accounted; the rows of B are the reads' noise."""
+    if name == "optimal" and T > optimal.MOST:
+        return
     shape = factorise(name, T, delta)
     B = shape.matrix()
     assert np.array_equal(B, np.tril(B))
-    np.testing.assert_array_equal(np.diag(B), np.diag(B)[0] * np.ones(T))
+    if name != "optimal":  # no Toeplitz matrix
+        np.testing.assert_array_equal(np.diag(B), np.diag(B)[0] * np.ones(T))
     C = np.linalg.inv(B) @ np.tril(np.ones((T, T)))
     weight, entries = shape.entries
     assert np.sqrt((C**2).sum(axis=0)).max() == pytest.approx(weight * math.sqrt(entries), rel=1e-9)
@@ -40,7 +46,7 @@ def test_columns_and_rows(name, delta, T):
     assert shape.worst_variance == pytest.approx(variances.max())
 
 
-@pytest.mark.parametrize(("name", "delta"), SHAPES)
+@pytest.mark.parametrize(("name", "delta"), LONG)
 @pytest.mark.parametrize("T", [1000, 50_000, 2**20])
 def test_spectra_of_long_streams_bound_every_read(rng, name, delta, T):
     shape = factorise(name, T, delta)
@@ -87,6 +93,65 @@ def test_smooth_trees_are_tuned_to_their_noise():
 def test_factored_sums_end_where_their_table_ends():
     with pytest.raises(CapacityExceeded, match="16777216 reads, got horizon=16777217"):
         factorise("factored", 2**24 + 1, 1e-6)
+
+
+def least(T):
+    """The least ‖A C⁻¹‖_F² over all C with columns of norm at most 1, by a solver that knows nothing of its form.
+
+    Any upper triangle L gives a positive X = CᵀC = LᵀL, whose columns are scaled to 1; ‖A C⁻¹‖² = tr A X⁻¹ Aᵀ.
+    """
+    A, upper = np.tril(np.ones((T, T))), np.triu_indices(T)
+
+    def total(entries):
+        L = np.zeros((T, T))
+        L[upper] = entries
+        L /= np.linalg.norm(L, axis=0)
+        return float(np.trace(A @ np.linalg.solve(L.T @ L, A.T)))
+
+    return min(
+        minimize(total, np.eye(T)[upper] + 0.3 * np.random.default_rng(seed).random(len(upper[0]))).fun
+        for seed in range(3)
+    )
+
+
+@pytest.mark.parametrize("T", [2, 3, 4, 6])
+def test_optimal_is_optimal(T):
+    """Must show: an independent solution has the same total variance."""
+    B = factorise("optimal", T, 1e-6).matrix()
+    assert (B**2).sum() == pytest.approx(least(T), rel=1e-5)
+
+
+@pytest.mark.parametrize("T", [1, 2, 5, 20, 41, 64])
+def test_optimal_beats_every_other_sum_in_total(T):
+    """Columns of norm 1, and no sum has less noise in all reads together at the same sensitivity."""
+    A, totals = np.tril(np.ones((T, T))), {}
+    for name in CENTRAL:
+        B = factorise(name, T, 1e-6).matrix()
+        norms = np.linalg.norm(np.linalg.solve(B, A), axis=0)
+        totals[name] = (B**2).sum() * norms.max() ** 2
+        if name == "optimal":
+            np.testing.assert_allclose(norms, 1.0, rtol=1e-9)
+    assert totals["optimal"] <= min(totals.values()) * (1 + 1e-6)
+    if T >= 20:
+        assert totals["optimal"] < 0.99 * totals["factored"]
+
+
+def test_optimal_is_for_few_reads():
+    assert optimal.MOST == 64
+    with pytest.raises(ValueError, match="up to 64 reads, got 65; try factored"):
+        factorise("optimal", 65, 1e-6)
+    with pytest.raises(ValueError, match="needs delta > 0, got delta=0"):
+        factorise("optimal", 5, 0.0)
+
+
+def test_what_is_cached_cannot_be_changed():
+    """Two agents with as many reads share B: one that wrote into it would change the other's noise."""
+    B, _ = optimal.prefix(5)
+    with pytest.raises(ValueError, match="read-only"):
+        B[0, 0] = 0.0
+    one, two = factorise("optimal", 5, 1e-6), factorise("optimal", 5, 1e-6)
+    one.coefficients[0, 0] = 7.0
+    assert two.coefficients[0, 0] != 7.0
 
 
 def test_unknown_and_unproven_sums_are_named():

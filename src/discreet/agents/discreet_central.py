@@ -57,7 +57,7 @@ class Settings:
     transition_spike: float = 0.98
     reward_spike: float = 0.9
     focus: bool = True
-    kinds: tuple[tuple[float, float], ...] = ((0.2, 0.8), (0.2, 0.8), (0.5, 0.8), (0.2, 3.0))
+    kinds: tuple[tuple[float, float], ...] = ((0.2, 0.6), (0.2, 0.6), (0.5, 0.6), (0.2, 2.5))
     explorers: int = 8
     exploit: bool = True
     first: float = 6.0
@@ -241,10 +241,12 @@ class CentralLearner(Learner):
 
     def _estimate(self, block: Block, segment: NDArray[np.int64], sigma: NDArray[np.float64]) -> _Model:
         from discreet.agents._kernels import discreet_central as kernels
+        from discreet.agents._kernels.sparse import posterior_mean
 
         n, P, r = np.zeros_like(block.visits), np.zeros_like(block.transitions), np.zeros_like(block.visits)
         layout, spikes = self.layout, np.array([self.own.transition_spike, self.own.reward_spike])
         kernels.estimate(
+            posterior_mean,
             np.ascontiguousarray(block.transitions),
             block.visits,
             block.rewards,
@@ -296,7 +298,7 @@ class CentralLearner(Learner):
         tested, differ = (z >= 0).sum(axis=1), (z >= self.own.alike).sum(axis=1)
         most = differ > self.own.majority * tested
         alike = np.where(most[:, None], (z >= 0) & (z < 1), z < self.own.alike)
-        n = np.where(alike[0], np.maximum(pooled.n * own.sigma[:, None] / std, own.n), own.n)
+        n = np.where(alike[0], np.maximum(pooled.n * np.sqrt(lengths)[:, None], own.n), own.n)
         P = np.where(alike[0][:, None], pooled.P, own.P)
         r = np.where(alike[1], pooled.r, own.r)
         return _Model(n, P, r, segment, own.sigma)

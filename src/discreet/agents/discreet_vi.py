@@ -82,6 +82,11 @@ class DiscreetVI(AssignedAgent):
         """The best policy known."""
         return self._exploit
 
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What the encoder of the current batch was given by the plan: as public as the policies."""
+        return dict(self._carried)
+
     def _put(self, plan: Plan) -> None:
         """Begins a batch with a plan."""
         self._exploit = plan.exploit

@@ -171,6 +171,11 @@ class LearningAgent:
         raise NotImplementedError
 
     @property
+    def asked(self) -> dict[str, Any]:
+        """What the encoder of the current batch was given by the plan, by name: as public as the policy."""
+        return {}
+
+    @property
     def compiled(self) -> bool:
         """Whether `play` does what the protocol does."""
         return False
@@ -213,7 +218,8 @@ class LearningAgent:
             kind = type(privacy).__name__
             raise InvalidInput(
                 f"{self.name} offers no privacy: privacy must be NonPrivate(), got {kind}; private agents are "
-                "dp-ucbvi, pucb, private-ucb-vi, private-ucb-po, rlsvi, sdp-pe, linopt-vi, linopt-po and auto"
+                "dp-ucbvi, pucb, private-ucb-vi, private-ucb-po, rlsvi, sdp-pe, linopt-vi, linopt-po, discreet-vi "
+                "and auto"
             )
         return privacy
 

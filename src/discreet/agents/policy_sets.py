@@ -140,9 +140,9 @@ class Implicit:
 
     A stage adds a constraint: V^π in its refined model must be at least v − 2ξ, v being the witness's value there. The
     cost g = V* − Q* of an action in a refined model adds up, over an episode there, to what a policy falls short of
-    the optimum. Exploration is a dynamic program in the crude model, with visits for rewards and a multiplier on the
-    cost; constraints are checked in their own models. This is the exact constrained optimum if the models coincide and
-    one constraint binds, and a heuristic otherwise.
+    the optimum; a constraint that every policy meets has no cost. Exploration is a dynamic program in the crude model,
+    with visits for rewards and a multiplier on the cost; constraints are checked in their own models. This is the exact
+    constrained optimum if the models coincide and one constraint binds, and a heuristic otherwise.
     """
 
     def __init__(self, spec: Spec) -> None:
@@ -177,35 +177,39 @@ class Implicit:
             np.empty((S, A, 3, H, S), dtype=np.int64), np.empty((S, A, 3)), np.empty((S, A)), np.empty((S, A))
         )
         space = (
-            np.empty((H, S), dtype=np.int64),
+            np.empty((3, H, S), dtype=np.int64),
             *(np.empty((2, S)) for _ in range(3)),
             np.empty((4, J)),
             *(np.empty((3 + J, 3)) for _ in range(2)),
+            np.empty(3),
         )
         constraints = (self.models, self.rewards, self.floors)
         kernels.explore(P, self.initial, h, self.cost, constraints, self.witness, space, *found)
         return found
 
     def eliminate(self, P: NDArray[np.float64], r: NDArray[np.float64], xi: float) -> float:
-        """Finds the new witness, and adds the constraint of this stage."""
-        (self.witness, v, _), _, _, (Q, V) = self._walk(P, r)
+        """Finds the new witness, and adds the constraint of this stage; it has a cost if any policy can break it."""
+        (self.witness, v, _), _, (Q, V) = self._walk(P, r)
+        floor = v - 2 * xi
         self.models = np.concatenate([self.models, P[None]])
         self.rewards = np.concatenate([self.rewards, r[None]])
-        self.floors = np.append(self.floors, v - 2 * xi)
-        self.cost = self.cost + np.maximum(V[:-1, :, None] - Q, 0.0)
+        self.floors = np.append(self.floors, floor)
+        if self._least(P, r) < floor:
+            self.cost = self.cost + np.maximum(V[:-1, :, None] - Q, 0.0)
         return v
 
     def most(self, P: NDArray[np.float64], r: NDArray[np.float64]) -> float:
         """Returns the largest value that an active policy is found to have in a model."""
+        return self._walk(P, r)[1]
+
+    def _least(self, P: NDArray[np.float64], r: NDArray[np.float64]) -> float:
+        """Returns the least value that any policy has in a model."""
         from discreet.agents._kernels import sdp_pe as kernels
 
-        _, near, far, _ = self._walk(P, r)
-        candidates = [near, far, (self.witness, *self._measure(P, r, self.witness))]
-        J = len(self.floors)
-        slack = np.maximum(np.array([self.margins(policy) for policy, *_ in candidates]), [[-np.inf], [-np.inf], [0.0]])
-        corners = np.empty((3 + J, 3)), np.empty((3 + J, 3))
-        scores = tuple(u for _, u, _ in candidates)
-        return float(kernels.mix(scores, slack, *corners, np.empty(3)))
+        H, S, A = r.shape
+        V, policy = np.empty((H + 1, S)), np.empty((H, S), dtype=np.int64)
+        kernels.optimal(P, -r, self.witness, np.empty((H, S, A)), V, policy)
+        return -float(self.initial @ V[0])
 
     def _measure(
         self, P: NDArray[np.float64], r: NDArray[np.float64], policy: NDArray[np.int64]
@@ -217,39 +221,51 @@ class Implicit:
         found = [kernels.value(P, x, self.initial, policy, space) for x in (r, self.cost)]
         return found[0], found[1]
 
-    def _walk(self, P: NDArray[np.float64], r: NDArray[np.float64]) -> tuple[_Point, _Point, _Point, Any]:
-        """The walk of `explore` with values for visits: from the witness to the optimum of a model.
+    def _walk(self, P: NDArray[np.float64], r: NDArray[np.float64]) -> tuple[_Point, float, Any]:
+        """The walk of `discreet.agents._kernels.sdp_pe.explore` with values for visits: to the optimum of a model.
 
         Returns:
-            The best active policy on the way, the last one that is active and the last one that is not (the optimum
-            itself if that is active), each with its value and cost; and Q* and V* of the model.
+            The best active policy on the way, with its value and cost; the value of the best mixture on the way that
+            meets all constraints; and Q* and V* of the model.
         """
         from discreet.agents._kernels import sdp_pe as kernels
 
         H, S, A, _ = P.shape
+        corners = [np.empty((3 + len(self.floors), 3)) for _ in range(2)]
 
         def optimum(reward: NDArray[np.float64]) -> tuple[_Point, Any]:
             Q, V, policy = np.empty((H, S, A)), np.empty((H + 1, S)), np.empty((H, S), dtype=np.int64)
             kernels.optimal(P, reward, self.witness, Q, V, policy)
             return (policy, *self._measure(P, r, policy)), (Q, V)
 
-        near = best = (self.witness.copy(), *self._measure(P, r, self.witness))
-        far, optimal = optimum(r)
-        if (self.margins(far[0]) >= 0).all():
-            return far, far, far, optimal
+        def mixed() -> float:
+            slack = np.array([left_slack, right_slack, own])
+            return float(kernels.mix((left[1], right[1], witness[1]), slack, *corners, np.empty(3)))
+
+        witness = best = left = (self.witness.copy(), *self._measure(P, r, self.witness))
+        own = left_slack = np.maximum(self.margins(self.witness), 0.0)  # but for rounding
+        right, optimal = optimum(r)
+        right_slack = self.margins(right[0])
+        if (right_slack >= 0).all():
+            return right, right[1], optimal
+        top = mixed()
         for _ in range(100):
-            if far[1] <= near[1] or far[2] <= near[2]:
+            if right[1] <= left[1] or right[2] <= left[2]:
                 break
-            lam = (far[1] - near[1]) / (far[2] - near[2])
+            lam = (right[1] - left[1]) / (right[2] - left[2])
             trial, _ = optimum(r - lam * self.cost)
-            if trial[1] - lam * trial[2] <= near[1] - lam * near[2] + 1e-12 * (1 + lam * far[2]):
+            if trial[1] - lam * trial[2] <= left[1] - lam * left[2] + 1e-12 * (1 + lam * right[2]):
                 break
-            if (self.margins(trial[0]) >= 0).all():
-                near = trial
+            slack = self.margins(trial[0])
+            met = bool((slack >= 0).all())
+            if met:
                 best = max(best, trial, key=lambda point: point[1])
+            if met or trial[1] <= witness[1]:
+                left, left_slack = trial, slack
             else:
-                far = trial
-        return best, near, far, optimal
+                right, right_slack = trial, slack
+            top = max(top, mixed())
+        return best, top, optimal
 
     def state(self) -> dict[str, Any]:
         """Returns all that changes."""

@@ -33,6 +33,7 @@ from discreet.errors import InvalidInput
 from discreet.mdp import LinearSpec, Spec
 from discreet.noise import Role
 from discreet.privacy import (
+    AnswerReport,
     BitsReport,
     Central,
     Local,
@@ -46,18 +47,26 @@ from discreet.privacy import (
     SimulatedReport,
 )
 from discreet.privacy.sensitivity import UserBound
-from discreet.privatizers import NonPrivatePrivatizer, Regulariser, ShufflePrivatizer, StagedPrivatizer
+from discreet.privatizers import (
+    FirstVisitPrivatizer,
+    NonPrivatePrivatizer,
+    Regulariser,
+    ShufflePrivatizer,
+    StagedPrivatizer,
+)
 from discreet.privatizers.central import CentralServer
 from discreet.privatizers.encoders import (
     KINDS,
     BinomialEncoder,
     NoisyEncoder,
+    QuestionEncoder,
     RawEncoder,
     SampledEncoder,
     SimulatedBinomialEncoder,
     from_json,
 )
 from discreet.privatizers.features import NoisyFeatureEncoder, RawFeatureEncoder
+from discreet.privatizers.first_visit_bits import FirstVisitEncoder, SimulatedFirstVisitEncoder
 from discreet.privatizers.weights import WeightedEncoder
 
 if TYPE_CHECKING:
@@ -69,7 +78,7 @@ if TYPE_CHECKING:
 
 __all__ = ["load", "pack", "save", "seal", "unpack", "unseal"]
 
-_KINDS = (*KINDS, SimulatedBinomialEncoder.kind)  # a saved agent is a simulation
+_KINDS = (*KINDS, SimulatedBinomialEncoder.kind, SimulatedFirstVisitEncoder.kind)  # a saved agent is a simulation
 _MAGIC = b"discreet agent: personal data, to be loaded once\n"
 _VERSION = 1
 _HEAD = struct.Struct(">IQ")  # version, length of the body
@@ -81,14 +90,17 @@ _RECORDS: dict[str, Any] = {
 }
 _REPORTS: dict[str, Any] = {
     kind.__name__: kind
-    for kind in (RawReport, RawFeatureReport, NoisyReport, SampledReport, BitsReport, SimulatedReport)
+    for kind in (RawReport, RawFeatureReport, NoisyReport, SampledReport, AnswerReport, BitsReport, SimulatedReport)
 }
 _ENCODERS = (
     RawEncoder,
     NoisyEncoder,
     SampledEncoder,
+    QuestionEncoder,
     BinomialEncoder,
     SimulatedBinomialEncoder,
+    FirstVisitEncoder,
+    SimulatedFirstVisitEncoder,
     RawFeatureEncoder,
     NoisyFeatureEncoder,
     WeightedEncoder,
@@ -208,6 +220,8 @@ def unpack(body: bytes) -> LearningAgent:
     if isinstance(private, StagedPrivatizer):
         private.recalibrate([encoders[i] for i in range(len(encoders))])
         private.errors = found["error"]
+    elif isinstance(private, FirstVisitPrivatizer):
+        private.recalibrate([encoders[i] for i in range(len(encoders))])
     elif isinstance(private, ShufflePrivatizer):
         private.put_encoders(encoders)
     else:
@@ -238,7 +252,7 @@ def _kind(part: object) -> str:
 
 def _encoders(private: Any) -> dict[int, Any]:
     """Returns the encoders by size of batch, or by number if batches ask different questions; 0 if one serves all."""
-    if isinstance(private, StagedPrivatizer):
+    if isinstance(private, StagedPrivatizer | FirstVisitPrivatizer):
         return dict(enumerate(private.encoders))
     return private._encoders if isinstance(private, ShufflePrivatizer) else {0: private.encoder}
 

@@ -22,12 +22,12 @@ The preset ``practical`` takes E = 0 for the projection and constants that know 
 in a count); no theorem is claimed for it:
 
     W: m < σ/2 in the crude counts
-    2ξ = 2·√(max_{π∈φ} Σ_{h,x,a} d^π_h(x,a)·u_h(x,a)·w_h(x,a)) + max_{π∈φ} Σ_{h,x,a} d^π_h(x,a)·b_h(x,a),
+    2ξ = 2.5·√(max_{π∈φ} Σ_{h,x,a} d^π_h(x,a)·u_h(x,a)·w_h(x,a)) + max_{π∈φ} Σ_{h,x,a} d^π_h(x,a)·b_h(x,a),
     w = min{(σ²·(1 + ‖V_{h+1} − mean‖²)/n + Var_P(V_{h+1}) + r̂(1 − r̂))/n, (H−h+1)²}
     b = (H−h)·max{0, Σ_{x'∈W} m − |{x' ∈ W}|·σ/2}/n,   H−h+1 where all x' are in W
 
 with max(σ, 1) for σ. d is the probability of being in (x,a), u the largest d that exploration aimed at (1 if pooled), V
-the optimal value in the refined model. The first part is two standard errors of a value: the errors of cells are
+the optimal value in the refined model. The first part is 2½ standard errors of a value: the errors of cells are
 independent, so their variances add up with weights d² ≤ d·u. The second is the paper's model bias, which is one-sided:
 what may follow after what was too rare to be known.
 
@@ -259,7 +259,7 @@ class SDPPE(AssignedAgent):
         lost: NDArray[np.float64],
         sigma: float,
     ) -> float:
-        """Returns the practical ξ: the standard error of a value, and half of what the unknown may be worth."""
+        """Returns the practical ξ: 1¼ standard errors of a value, and half of what the unknown may be worth."""
         from discreet.agents._kernels import sdp_pe as kernels
 
         H, S, A = r.shape
@@ -275,7 +275,7 @@ class SDPPE(AssignedAgent):
         if not self.stationary:
             w *= self._visits
         bias = np.divide(lost * (left - 1), n, out=left.copy(), where=known)
-        return math.sqrt(self.active.most(P, w)) + self.active.most(P, bias) / 2
+        return 1.25 * math.sqrt(self.active.most(P, w)) + self.active.most(P, bias) / 2
 
     def snapshot(self) -> tuple[dict[str, Any], Any]:
         """Returns copies of all that changes: personal data and noise, and what was planned."""

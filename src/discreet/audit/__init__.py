@@ -8,6 +8,7 @@ from discreet.audit.rlsvi import ValuesTarget, rlsvi
 from discreet.audit.shuffle import PrintedTarget, ShuffleTarget, printed, shuffle
 from discreet.audit.sums import SumTarget, central, single, stream
 from discreet.audit.targets import TARGETS, Target, named
+from discreet.audit.weighted import weighted
 
 __all__ = [
     "TARGETS",
@@ -31,4 +32,5 @@ __all__ = [
     "shuffle",
     "single",
     "stream",
+    "weighted",
 ]

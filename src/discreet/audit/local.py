@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discreet.audit.world import corners, tiny
-from discreet.privatizers.encoders import NoisyEncoder, SampledEncoder
+from discreet.privatizers.encoders import NoisyEncoder, QuestionEncoder, SampledEncoder
 from discreet.privatizers.local import make_local
+from discreet.privatizers.questions import QuestionLocal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,18 +39,20 @@ class LocalTarget:
 
     name: str
     claim: Guarantee
-    encoder: NoisyEncoder | NoisyFeatureEncoder | SampledEncoder
+    encoder: NoisyEncoder | NoisyFeatureEncoder | SampledEncoder | QuestionEncoder
     people: tuple[Trajectory, Trajectory]
 
     @property
     def runs(self) -> int:
         """How many it takes to attack it well."""
-        return 200_000 if isinstance(self.encoder, SampledEncoder) else 4_000_000
+        return 200_000 if isinstance(self.encoder, SampledEncoder | QuestionEncoder) else 4_000_000
 
     def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
         """Computes the exact likelihood ratio of every report."""
         if isinstance(self.encoder, SampledEncoder):
             return self._answers(self.encoder, world, runs, rng)
+        if isinstance(self.encoder, QuestionEncoder):
+            return self._questions(self.encoder, world, runs, rng)
         return self._vectors(self.encoder, world, runs, rng)
 
     def _vectors(
@@ -84,8 +87,27 @@ class LocalTarget:
             seen[i] = report.step
         return {"likelihood ratio": scores, "step": seen}
 
+    def _questions(
+        self, encoder: QuestionEncoder, world: int, runs: int, rng: np.random.Generator
+    ) -> dict[str, NDArray[np.float64]]:
+        """Whether the answer contains what the one would have said to this question, less the same for the other.
+
+        The question itself is watched too, and so is the whole report, bit by bit, whatever the bits should mean.
+        """
+        asked = 2 * encoder.layout.cells
+        values = np.array([[encoder.answer(person, q, 0.0) for q in range(asked)] for person in self.people])
+        scores, seen = np.empty(runs), np.zeros((runs, asked + encoder.width))
+        for i in range(runs):
+            report = encoder.encode(self.people[world], rng)
+            zero, one = values[:, report.question]
+            scores[i] = float(report.support[one]) - float(report.support[zero])
+            seen[i, report.question] = 1.0
+            seen[i, asked:] = report.support
+        return {"likelihood ratio": scores, "question": seen[:, :asked], "report": seen}
+
 
 def local(privacy: Local, *, steps: int = 1, stationary: bool = False) -> LocalTarget:
     """Returns the encoder of a local trust model in a world of two states and two actions."""
-    privatizer = make_local(tiny(steps), privacy, capacity=1, stationary=stationary, failure=0.05)
+    make = QuestionLocal if privacy.sum == "questions" else make_local
+    privatizer = make(tiny(steps), privacy, capacity=1, stationary=stationary, failure=0.05)
     return LocalTarget("local", privatizer.guarantee, privatizer.encoder, corners(steps))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,8 +11,9 @@ import numpy as np
 from discreet.audit.world import corners, tiny
 from discreet.errors import InvalidInput, check_integer
 from discreet.privacy import Budget, Guarantee
-from discreet.privatizers import ShufflePrivatizer
+from discreet.privatizers import FirstVisitPrivatizer, ShufflePrivatizer
 from discreet.privatizers.encoders import BinomialEncoder, SimulatedBinomialEncoder
+from discreet.privatizers.first_visit_bits import FirstVisitEncoder
 from discreet.privatizers.shuffle import BitShuffler, paper_bits
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class ShuffleTarget:
 
     name: str
     claim: Guarantee
-    encoder: BinomialEncoder
+    encoder: BinomialEncoder | FirstVisitEncoder
     people: tuple[Trajectory, Trajectory]
     users: int
     silent: int = 0
@@ -55,8 +56,12 @@ class ShuffleTarget:
     def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
         """Sends, mixes and looks at ``runs`` batches, message by message."""
         encoder, users = self.encoder, self.users
-        still = [SimulatedBinomialEncoder(encoder.layout, 1, 0.5).encode(person, rng) for person in self.people]
-        data = np.zeros((2, encoder.layout.size), dtype=np.int64)
+        if isinstance(encoder, FirstVisitEncoder):
+            still, size = [encoder._touched(person, rng) for person in self.people], encoder.size
+        else:
+            raw, size = SimulatedBinomialEncoder(encoder.layout, 1, 0.5), encoder.layout.size
+            still = [raw.encode(person, rng) for person in self.people]
+        data = np.zeros((2, size), dtype=np.int64)
         for row, report in zip(data, still, strict=True):
             np.add.at(row, report.indices, report.ones)
         zero, one = (np.flatnonzero(mine > other) for mine, other in (data, data[::-1]))
@@ -85,8 +90,15 @@ class ShuffleTarget:
 
         encoder, place = self.encoder, 2 * self.encoder.data_bits
         k = np.arange(-place, self.users * encoder.messages + place + 1)
-        logs = np.asarray(binom.logpmf(k, users * encoder.noise_bits, encoder.probability), dtype=np.float64)
-        logs[~np.isfinite(logs)] = -1e3  # impossible
+        bits, p = users * encoder.noise_bits, encoder.probability
+        if isinstance(encoder, FirstVisitEncoder):  # pairs of bits, of p and of 1 − p
+            one = np.asarray(binom.pmf(np.arange(bits + 1), bits, p), dtype=np.float64)
+            law = np.zeros(len(k))
+            law[place : place + 2 * bits + 1] = np.convolve(one, one[::-1])
+            logs = np.log(np.maximum(law, 1e-300))
+        else:
+            logs = np.asarray(binom.logpmf(k, bits, p), dtype=np.float64)
+        logs[~np.isfinite(logs) | (logs < -690)] = -1e3  # impossible
         return logs, place
 
 
@@ -102,7 +114,7 @@ def _ratio(
 def shuffle(
     privacy: Shuffle, *, users: int = 4, steps: int = 1, stationary: bool = False, silent: int | None = None
 ) -> ShuffleTarget:
-    """Returns a batch of the shuffle privatizer in a world of two states and two actions.
+    """Returns a batch of the shuffle privatizers in a world of two states and two actions.
 
     Args:
         privacy: What is claimed.
@@ -111,12 +123,18 @@ def shuffle(
         stationary: Whether counters are pooled over the steps.
         silent: How many users add no noise; by default as many as ``privacy.honest_fraction`` allows.
     """
-    privatizer = ShufflePrivatizer(tiny(steps), privacy, batches=[users], stationary=stationary, messages=True)
+    privatizer: ShufflePrivatizer | FirstVisitPrivatizer
+    if privacy.release == "first-visits":  # of the cells of the two people, who move all 3J counters
+        privatizer = FirstVisitPrivatizer(tiny(steps), privacy, batches=[users], stationary=stationary, messages=True)
+        cells = (0, 3) if stationary else tuple(4 * h + corner for h in range(steps) for corner in (0, 3))
+        privatizer.encoder = replace(privatizer.encoder, cells=cells)
+    else:
+        privatizer = ShufflePrivatizer(tiny(steps), privacy, batches=[users], stationary=stationary, messages=True)
     if silent is None:
         silent = users - privatizer.honest(users)
     if not 0 <= silent < users:
         raise InvalidInput(f"silent must lie in [0, {users}), the users but one, got silent={silent}")
-    assert isinstance(privatizer.encoder, BinomialEncoder)
+    assert isinstance(privatizer.encoder, BinomialEncoder | FirstVisitEncoder)
     return ShuffleTarget("shuffle", privatizer.guarantee, privatizer.encoder, corners(steps), users, silent)
 
 

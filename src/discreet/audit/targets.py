@@ -11,6 +11,7 @@ from discreet.audit.local import local
 from discreet.audit.rlsvi import rlsvi
 from discreet.audit.shuffle import printed, shuffle
 from discreet.audit.sums import central, single, stream
+from discreet.audit.weighted import weighted
 from discreet.errors import InvalidInput, UnknownName, check_integer
 from discreet.privacy import Budget, Central, Guarantee, Local, Shuffle
 from discreet.sums import CENTRAL
@@ -31,6 +32,7 @@ TARGETS: tuple[str, ...] = (
     "gaussian",
     *CENTRAL,
     "central",
+    "weighted",
     "local",
     "shuffle",
     "algorithm-4",
@@ -44,6 +46,7 @@ _TRUST = ("sum", "calibration", "release", "randomiser", "honest_fraction")
 _TAKES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(CENTRAL, ("reads",)),
     **dict.fromkeys(("central", *_AGENTS), ("sum", "calibration", "release", "stationary", "steps", "reads")),
+    "weighted": ("sum", "stationary", "steps", "reads"),
     "local": ("sum", "calibration", "randomiser", "stationary", "steps"),
     "shuffle": ("calibration", "release", "honest_fraction", "silent", "stationary", "steps", "users"),
     "algorithm-4": ("steps", "users"),
@@ -54,6 +57,7 @@ _TAKES: dict[str, tuple[str, ...]] = {
 
 _PRIVATIZERS: dict[str, tuple[Any, Any]] = {
     "central": (Central, central),
+    "weighted": (Central, weighted),
     "local": (Local, local),
     "shuffle": (Shuffle, shuffle),
     "rlsvi": (Central, rlsvi),

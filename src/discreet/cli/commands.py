@@ -50,6 +50,7 @@ _SHOWN = ("preset", "stationary", "failure", "bonus_scale", "accounting")
     type=parse.UPDATE_EVERY,
     help="People between updates, or geometric.  [default: 1; shuffle: a hundredth of all, at most 500]",
 )
+@parse.SHARE_STEPS
 @click.option("--policies", help="sdp-pe: implicit, or enumerate, which lists all of them.  [default: implicit]")
 @click.option("--failure", type=float, help="The papers' failure probability.  [default: 0.05]")
 @click.option("--bonus-scale", type=float, help="Multiplies every bonus.  [default: 1]")
@@ -119,8 +120,9 @@ def list_() -> None:
     whom = {"none": "no privacy: the baseline", "central": "the server is trusted"}
     whom |= {"local": "nobody is trusted", "shuffle": "a shuffler is trusted to mix"}
     for name, model in TRUST_MODELS.items():
-        known = getattr(model, "sums", ())
-        click.echo(f"  {name:16}{whom[name]}" + (f": {', '.join(known)}" if known else ""))
+        known, releases = getattr(model, "sums", ()), getattr(model, "releases", ())
+        told = (f": {', '.join(known)}" if known else "") + (f"; releases {', '.join(releases)}" if releases else "")
+        click.echo(f"  {name:16}{whom[name]}{told}")
     click.echo("experiments of discreet reproduce")
     for found in EXPERIMENTS.values():
         click.echo(f"  {found.name:16}{found.title}")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from discreet.privacy import TrustModel
 
-__all__ = ["UPDATE_EVERY", "trust", "trust_options", "values_options"]
+__all__ = ["SHARE_STEPS", "UPDATE_EVERY", "trust", "trust_options", "values_options"]
 
 _TRUST = ("trust", "epsilon", "delta", "sum", "calibration", "release", "noise", "randomiser", "honest_fraction")
 
@@ -28,6 +28,12 @@ class _UpdateEvery(click.ParamType):  # type: ignore[type-arg, unused-ignore]
 
 #: A number of people, or the name of a schedule.
 UPDATE_EVERY = _UpdateEvery()
+#: An option of discreet-vi.
+SHARE_STEPS: Callable[[Any], Any] = click.option(
+    "--share-steps/--no-share-steps",
+    default=None,
+    help="discreet-vi, not stationary: pool steps that look alike.  [default: share]",
+)
 
 
 def trust_options(default: str) -> Callable[[Any], Any]:
@@ -36,9 +42,15 @@ def trust_options(default: str) -> Callable[[Any], Any]:
     def add(function: Any) -> Any:
         for option in (
             click.option("--honest-fraction", type=float, help="Shuffle: share of users that add noise.  [default: 1]"),
-            click.option("--randomiser", help="Local, sum sampled: unary, subset, response or auto.  [default: auto]"),
+            click.option(
+                "--randomiser", help="Local, sampled or questions: unary, subset, response or auto.  [default: auto]"
+            ),
             click.option("--noise", help="fast: for simulation; secure is not built yet.  [default: fast]"),
-            click.option("--release", help="Central, shuffle: nmr, mr (visits are derived) or auto.  [default: auto]"),
+            click.option(
+                "--release",
+                help="Central, shuffle: nmr, mr (visits are derived) or auto; discreet-vi: weighted (central) or "
+                "first-visits (shuffle).  [default: auto]",
+            ),
             click.option("--calibration", help="sound, or paper: the printed noise.  [default: sound]"),
             click.option("--sum", help="The private sum; discreet list names them.  [default: auto]"),
             click.option("--delta", "-d", type=float, help="The budget's δ.  [default: 0]"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from discreet.cli import parse
 from discreet.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from discreet.privacy import TrustModel
 
 __all__ = ["audit", "budget"]
 
@@ -24,6 +27,7 @@ __all__ = ["audit", "budget"]
 @click.option("--stationary", is_flag=True, help="Pool the counts over the steps of an episode.")
 @click.option("--episodes", "-K", type=int, default=50_000, show_default=True, help="People, one episode each.")
 @click.option("--update-every", type=parse.UPDATE_EVERY, help="People between reads.  [default: the agent's]")
+@parse.SHARE_STEPS
 @click.option("--failure", type=float, default=0.05, show_default=True, help="Failure probability of E.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def budget(
@@ -42,7 +46,6 @@ def budget(
     from discreet import envs
     from discreet.agents.auto import choose
     from discreet.experiments.budget import BudgetReport, ValuesReport
-    from discreet.experiments.own_budget import OwnBudget
     from discreet.experiments.staged_budget import StagedBudget
     from discreet.mdp import Spec
 
@@ -59,16 +62,33 @@ def budget(
     if options["agent"] == "auto" and privacy is not None:
         options["agent"], own = choose(privacy, options["episodes"], spec)
         options["update_every"] = options["update_every"] or own.get("update_every")
-    report: BudgetReport | ValuesReport | StagedBudget | OwnBudget
+    share = options.pop("share_steps")
+    if share is not None:
+        if options["agent"] != "discreet-vi":
+            raise InvalidInput(f"--share-steps is for discreet-vi, got agent {options['agent']}")
+        options["share_steps"] = share
+    report: Any
     if options["agent"] == "rlsvi":
         report = ValuesReport.make(title, spec, privacy, **options)
     else:
         if options.pop("accounting") is not None or options.pop("noise_scale") is not None:
             raise InvalidInput(f"--accounting and --noise-scale are for rlsvi, got agent {options['agent']}")
         assert privacy is not None  # else there is a noise scale
-        kinds: dict[str, Any] = {"sdp-pe": StagedBudget, "discreet-vi": OwnBudget}
+        kinds: dict[str, Any] = {"sdp-pe": StagedBudget, "discreet-vi": _own(privacy)}
         report = kinds.get(options["agent"], BudgetReport).make(title, spec, privacy, **options)
     click.echo(json.dumps(report.to_dict()) if as_json else report.to_text())
+
+
+def _own(privacy: TrustModel) -> Any:
+    """Returns the report on discreet-vi, which asks something else under every trust model."""
+    from discreet.experiments.first_visit_budget import FirstVisitBudget
+    from discreet.experiments.question_budget import QuestionBudget
+    from discreet.experiments.weighted_budget import WeightedBudget
+    from discreet.privacy import Local, Shuffle
+
+    if isinstance(privacy, Shuffle):
+        return FirstVisitBudget
+    return QuestionBudget if isinstance(privacy, Local) else WeightedBudget
 
 
 @click.command()
@@ -77,8 +97,8 @@ def budget(
 @click.option("--delta", "-d", type=float, default=0.0, show_default=True, help="The budget's δ.")
 @click.option("--sum", help="Which sum, for central and local.  [default: auto]")
 @click.option("--calibration", help="sound, or paper: the printed noise.  [default: sound]")
-@click.option("--release", help="nmr or mr, for central and shuffle.  [default: auto]")
-@click.option("--randomiser", help="Of sum sampled, for local.  [default: auto]")
+@click.option("--release", help="nmr or mr, for central and shuffle; first-visits, for shuffle.  [default: auto]")
+@click.option("--randomiser", help="Of sum sampled or questions, for local.  [default: auto]")
 @parse.values_options
 @click.option("--stationary", is_flag=True, help="Pool the counts over the steps of an episode.")
 @click.option("--steps", type=int, help="Steps an episode, for privatizers and agents.  [default: 1; agents 2]")
@@ -94,9 +114,10 @@ def budget(
 def audit(target: str, runs: int | None, seed: int | None, as_json: bool, **options: Any) -> None:
     """Attack a mechanism, and print what is proven to leak beside what is claimed.
 
-    TARGET is laplace or gaussian (a single number); tree, smooth-tree, factored or batch (a stream of counts);
-    central, local or shuffle (what a server sees of a tiny world); algorithm-4 (the shuffle protocol as printed);
-    linear (sums of feature products); or an agent (all releases and policies of a run under central privacy).
+    TARGET is laplace or gaussian (a single number); tree, smooth-tree, factored, optimal or batch (a stream of
+    counts); central, weighted, local or shuffle (what a server sees of a tiny world); algorithm-4 (the shuffle
+    protocol as printed); linear (sums of feature products); or an agent (all releases and policies of a run under
+    central privacy).
     Exits with 1 if the claim is broken.
     """
     from discreet.audit import audit as attack

@@ -26,6 +26,7 @@ _DEFAULTS: dict[str, Any] = {
     "honest_fraction": 1,
     "preset": "practical",
     "stationary": False,
+    "share_steps": True,
     "failure": 0.05,
     "bonus_scale": 1,
 }

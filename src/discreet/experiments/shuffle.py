@@ -37,27 +37,29 @@ def _enumerates(config: dict[str, Any]) -> bool:
     return bool(config["agent"] == "sdp-pe" and config["options"].get("policies") == "enumerate")
 
 
+def _ends(stages: Stages) -> NDArray[np.float64]:
+    return np.array([phase.start + phase.users for phase in stages.phases if phase.layer is None], dtype=np.float64)
+
+
 def stage_gaps(results: Runs, row: RunRow) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Returns after how many episodes each stage of a run ends, and the mean gap within it."""
     mdp = envs.read(row.config["env"])
-    stages = Stages(row.config["episodes"], mdp.horizon, mdp.states, mdp.actions)
-    ends = np.array([phase.start + phase.users for phase in stages.phases if phase.layer is None], dtype=np.float64)
+    ends = _ends(Stages(row.config["episodes"], mdp.horizon, mdp.states, mdp.actions))
     curve = results.curve(row.key)
     regret = np.interp(ends, curve.episodes, curve.regret)
     return ends, np.diff(regret, prepend=0.0) / np.diff(ends, prepend=0.0)
 
 
 def active(row: RunRow) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Returns the length of every stage of a run and how many policies are active after it.
+    """Returns after how many episodes each stage of a run ends, and how many policies are active then.
 
     The run is done once more: the same seed gives the same bits, and the number is no part of a stored result.
     """
     mdp, agent = build(row.config)
     assert isinstance(agent, SDPPE)
     simulate(agent, mdp, row.config["episodes"], seed=row.config["seed"])
-    reports = agent.stages
-    sizes = [np.nan if report.active is None else float(report.active) for report in reports]
-    return np.array([float(report.length) for report in reports]), np.array(sizes)
+    sizes = [np.nan if report.active is None else float(report.active) for report in agent.stages]
+    return _ends(agent.schedule), np.array(sizes)
 
 
 def draw(results: Runs, directory: Path) -> dict[str, Path]:
@@ -75,7 +77,7 @@ def draw(results: Runs, directory: Path) -> dict[str, Path]:
     if listed:
         counts = {each.label: [active(row) for row in each.rows] for each in listed}
         path = directory / "active.svg"
-        _plot(counts, path, "users of the stage, L", "active policies after it", None, log=True)
+        _plot(counts, path, "episodes at the end of the stage", "active policies after it", None, log=True)
         env = listed[0].rows[0].config["env"]
         figures[f"{env}: active policies of SDP-PE (policies='enumerate') after each stage; mean over runs."] = path
     return figures

@@ -68,6 +68,7 @@ KEYS: dict[str, Kind] = {
     "honest_fraction": _NUMBER,
     "preset": _TEXT,
     "stationary": _FLAG,
+    "share_steps": _FLAG,
     "update_every": Kind((int, str), "a whole number or a text"),
     "policies": _TEXT,
     "failure": _NUMBER,
@@ -80,7 +81,7 @@ KEYS: dict[str, Kind] = {
 _TRUST = ("epsilon", "delta", "sum", "calibration", "release", "noise", "randomiser", "honest_fraction")
 _OPTIONS = (
     *("preset", "stationary", "update_every", "failure", "bonus_scale"),
-    *("policies", "accounting", "noise_scale", "feature_bound"),
+    *("share_steps", "policies", "accounting", "noise_scale", "feature_bound"),
 )
 #: The keys of the whole sweep.
 _WHOLE_SWEEP = ("name", "runs", "seed", "alpha", "keep", "setting")

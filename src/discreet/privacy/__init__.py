@@ -4,6 +4,8 @@ from discreet.privacy.budget import Budget
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.messages import (
+    AnswerBatch,
+    AnswerReport,
     Batch,
     BitsReport,
     NoisyBatch,
@@ -24,6 +26,8 @@ from discreet.privacy.trust import TRUST_MODELS, Central, Local, NonPrivate, Shu
 
 __all__ = [
     "TRUST_MODELS",
+    "AnswerBatch",
+    "AnswerReport",
     "Batch",
     "BitsReport",
     "Budget",

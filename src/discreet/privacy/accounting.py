@@ -138,7 +138,7 @@ def epsilon(event: DpEvent, delta: float) -> float:
     """Returns the smallest ε that is proven for ``event`` at ``delta``; infinite if there is none."""
     from discreet.privacy import binomial
 
-    if isinstance(event, binomial.BinomialEvent):
+    if isinstance(event, binomial.BinomialEvent | binomial.SymmetricEvent):
         return binomial.epsilon(event, delta)
     mu2, pure = losses(event)
     return pure + gaussian_epsilon(math.sqrt(mu2), delta)

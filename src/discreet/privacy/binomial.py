@@ -14,6 +14,11 @@ with the same T(0, a) and T(0, b), and no chain has smaller errors. By induction
 H dominate every split of a family's change, and products of dominating pairs dominate (families are independent
 given the data).
 
+*Either way.* Counters that a neighbour moves by one, some up and some down, whichever is worse, are hidden by
+symmetric noise: the difference of two independent Bin(N, p). It is what pairs of noise bits add up to, one of
+probability p and one of 1 − p. Turning the axis round exchanges up and down, so only the number of counters that
+move matters (`SymmetricEvent`).
+
 *The numbers.* Exponentially tilted, the part of the loss that decides δ is the bulk of the distribution, so that
 the transform's rounding is relative to δ, however small it is. What is cut off or rounded away counts as lost.
 
@@ -44,7 +49,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["BinomialEvent", "calibrate", "epsilon"]
+__all__ = ["BinomialEvent", "SymmetricEvent", "calibrate", "calibrate_symmetric", "epsilon", "symmetric_reach"]
 
 _INTERVAL = 1e-5  # of the grid of privacy losses, or less
 _SPARE = 1e-8  # share of δ that is given up with the tails of the noise, and again with the tails of the loss
@@ -52,6 +57,7 @@ _SLACK = 1e-6  # share of δ that is left to floating point; its errors are of t
 _FOLDED = 1e-12  # share of the tilted loss that may lie outside the window of the transform
 _LEAST = 1e-200  # the smallest δ at which anything is proven: probabilities stay normal numbers
 _MOST_VARIANCE = 1e11  # of a counter's noise: what fits into memory
+_MOST_CONVOLVED = 1e7  # of symmetric noise, whose law is a convolution: what takes seconds
 _VERSION = 2
 
 
@@ -68,6 +74,20 @@ class BinomialEvent:
     def variance(self) -> float:
         """Of a counter's noise."""
         return self.trials * self.probability * (1 - self.probability)
+
+
+@dataclass(frozen=True)
+class SymmetricEvent:
+    """Counters whose noise is Bin(trials, probability) less another, of which ``moved`` go up or down by one."""
+
+    trials: int
+    probability: float
+    moved: int
+
+    @property
+    def variance(self) -> float:
+        """Of a counter's noise."""
+        return 2 * self.trials * self.probability * (1 - self.probability)
 
 
 @dataclass(frozen=True)
@@ -113,18 +133,63 @@ def _counter(event: BinomialEvent, spare: float, *, up: bool) -> _Losses:
     return _Losses((values if up else -values)[some], masses[some], lost)
 
 
+def _difference(trials: int, p: float, rare: float) -> NDArray[np.float64]:
+    """Returns the probabilities of −k, …, k as differences of two Bin(trials, p), k wherever they end.
+
+    Each of the two is cut off so far out that what is missing there, the square of e^−``rare``, is nothing beside any
+    probability of which it is used.
+    """
+    from scipy.signal import convolve
+    from scipy.stats import binom
+
+    reach, variance = 2 * rare + 46, trials * p * (1 - p)
+    far = reach / 3 + math.sqrt(reach**2 / 9 + 2 * variance * reach)  # Bernstein's inequality
+    first, last = max(0, math.ceil(trials * p - far)), min(trials, math.floor(trials * p + far))
+    one = np.asarray(binom.pmf(np.arange(first, last + 1), trials, p), dtype=np.float64)
+    return np.asarray(convolve(one, one[::-1], method="direct"), dtype=np.float64)
+
+
+def symmetric_reach(trials: int, p: float, failure: float) -> float:
+    """Returns what the difference of two Bin(trials, p) exceeds, either way, with probability ``failure`` at most."""
+    law = _difference(trials, p, -math.log(failure))
+    middle = len(law) // 2
+    tails = np.cumsum(law[::-1])[:middle]  # P(≥ k) for k = middle, …, 1
+    enough = np.flatnonzero(2 * tails <= failure * (1 - 1e-9))
+    return float(middle - 1 - enough[-1]) if len(enough) else float(middle)
+
+
+def _symmetric(event: SymmetricEvent, spare: float) -> _Losses:
+    """Returns the losses of a counter that moves by one; both tails of the noise, ``spare`` together, are lost."""
+    rare = -math.log(spare / 2)
+    law = _difference(event.trials, event.probability, rare)
+    near = rare / 3 + math.sqrt(rare**2 / 9 + 2 * event.variance * rare)  # Bernstein's inequality
+    middle = len(law) // 2
+    width = min(math.floor(near), middle - 1)
+    masses, moved = law[middle - width : middle + width + 1], law[middle - width + 1 : middle + width + 2]
+    some = (masses > 0) & (moved > 0)  # else below 1e-300
+    lost = spare + (float(law[0] + law[-1]) if width == middle - 1 else 0.0)  # the last values there are
+    return _Losses(np.log(masses[some] / moved[some]), masses[some], lost)
+
+
+def _counters(event: BinomialEvent | SymmetricEvent, spare: float) -> tuple[list[_Losses], int]:
+    """Returns the losses of one counter of each kind, and how many there are of each."""
+    if isinstance(event, SymmetricEvent):
+        return [_symmetric(event, spare / event.moved)], event.moved
+    return [_counter(event, spare / event.pairs, up=up) for up in (True, False)], event.pairs
+
+
 @lru_cache(maxsize=1024)
-def epsilon(event: BinomialEvent, delta: float) -> float:
+def epsilon(event: BinomialEvent | SymmetricEvent, delta: float) -> float:
     """Returns a proven ε of ``event`` at ``delta``; infinite if there is none.
 
     Turning the neighbours round exchanges the counters that go up with those that go down, so one direction is
     both.
     """
-    N, p, pairs = event.trials, event.probability, event.pairs
-    if delta < _LEAST or event.shift > N or N < 1 or not 0 < p < 1:
+    N, p = event.trials, event.probability
+    if delta < _LEAST or getattr(event, "shift", 1) > N or N < 1 or not 0 < p < 1:
         return math.inf
     spare = _SPARE * min(delta, 1.0)
-    both = [_counter(event, spare / pairs, up=up) for up in (True, False)]
+    both, pairs = _counters(event, spare)
     if max(counter.lost for counter in both) >= min(delta, 1.0):
         return math.inf
     lost = spare - math.expm1(pairs * math.fsum(math.log1p(-counter.lost) for counter in both))
@@ -160,7 +225,8 @@ def _compose(both: list[_Losses], pairs: int, spare: float) -> tuple[NDArray[np.
         rounded.append(_Losses(interval * cell, masses, counter.lost))
 
     def log_mgf(orders: NDArray[np.float64]) -> NDArray[np.float64]:
-        return pairs * (rounded[0].log_mgf(orders) + rounded[1].log_mgf(orders))
+        logs: NDArray[np.float64] = pairs * np.sum([counter.log_mgf(orders) for counter in rounded], axis=0)
+        return logs
 
     delta = spare / _SPARE
     orders = math.sqrt(2 * math.log(max(1 / delta, 2))) / deviation * 2.0 ** np.linspace(-3, 3, 25)
@@ -197,6 +263,42 @@ def calibrate(honest: int, shift: int, pairs: int, eps: float, delta: float) -> 
         eps: The budget's ε.
         delta: The budget's δ.
     """
+    key = {"honest": honest, "shift": shift, "pairs": pairs, "epsilon": eps, "delta": delta}
+    return _calibrate(
+        key, 1, 2 * pairs * shift**2, _MOST_VARIANCE, lambda m, p: BinomialEvent(honest * m, p, shift, pairs)
+    )
+
+
+def calibrate_symmetric(honest: int, moved: int, eps: float, delta: float) -> tuple[int, float]:
+    """Returns (m, p): pairs of noise bits a user and the probability p of one of each pair; as `calibrate`.
+
+    Args:
+        honest: Users of a batch that add their noise.
+        moved: How many counters change by one, up or down.
+        eps: The budget's ε.
+        delta: The budget's δ.
+    """
+    key = {"honest": honest, "moved": moved, "epsilon": eps, "delta": delta}
+    return _calibrate(key, 2, moved, _MOST_CONVOLVED, lambda m, p: SymmetricEvent(honest * m, p, moved))
+
+
+def _calibrate(
+    key: dict[str, Any],
+    width: int,
+    squares: int,
+    most: float,
+    event: Callable[[int, float], BinomialEvent | SymmetricEvent],
+) -> tuple[int, float]:
+    """Returns (m, p) for the events ``event(m, p)``.
+
+    Args:
+        key: What decides it.
+        width: Noise bits a user has for m = 1.
+        squares: The square of the L2 sensitivity.
+        most: Variance a counter may have.
+        event: What is accounted.
+    """
+    honest, eps, delta = key["honest"], key["epsilon"], key["delta"]
     if delta < _LEAST:
         raise InvalidInput(f"binomial noise needs delta > 0, and at least {_LEAST}, got delta={delta!r}")
     if honest < 1:
@@ -204,16 +306,16 @@ def calibrate(honest: int, shift: int, pairs: int, eps: float, delta: float) -> 
 
     @lru_cache
     def proven(m: int, p: float) -> float:
-        return epsilon(BinomialEvent(honest * m, p, shift, pairs), delta)
+        return epsilon(event(m, p), delta)
 
-    variance = 2 * pairs * (shift / accounting.gaussian_mu(eps, delta)) ** 2  # what Gaussian noise would need
-    if variance > _MOST_VARIANCE:
+    variance = squares / accounting.gaussian_mu(eps, delta) ** 2  # what Gaussian noise would need
+    if variance > most:
         raise InvalidInput(f"noise for epsilon={eps!r}, delta={delta!r} is too large to be accounted for")
-    key = {"honest": honest, "shift": shift, "pairs": pairs, "epsilon": eps, "delta": delta}
-    known = _recall(key, most=100 + math.ceil(40 * variance / honest))
+    bits = width * honest
+    known = _recall(key, most=100 + math.ceil(40 * variance / bits))
     if known is not None and _is_best(known, eps, proven):
         return known
-    found = _solve(honest, shift, pairs, eps, delta, proven)
+    found = _solve(bits, variance, eps, proven)
     _remember(key, found)
     return found
 
@@ -227,12 +329,9 @@ def _is_best(known: tuple[int, float], eps: float, proven: Callable[[int, float]
     return got >= 0.99 * eps or proven(m, 0.99 * p) > eps
 
 
-def _solve(
-    honest: int, shift: int, pairs: int, eps: float, delta: float, proven: Callable[[int, float], float]
-) -> tuple[int, float]:
-    mu = accounting.gaussian_mu(eps, delta)
-    variance = 2 * pairs * shift**2 / mu**2  # what Gaussian noise would need
-    too_few, enough, m, tries = 0, 0, max(1, math.ceil(4 * variance / honest)), 0
+def _solve(bits: int, variance: float, eps: float, proven: Callable[[int, float], float]) -> tuple[int, float]:
+    """Returns (m, p) for ``bits``·m noise bits, near the ``variance`` that Gaussian noise would need."""
+    too_few, enough, m, tries = 0, 0, max(1, math.ceil(4 * variance / bits)), 0
     best = math.inf  # ε of what is enough
     while not enough or enough - too_few > 1:
         got, tries = proven(m, 0.5), tries + 1
@@ -241,11 +340,11 @@ def _solve(
         if enough:
             halve = math.isinf(got) or m == too_few + 1 or tries > 8
             m = (too_few + enough) // 2 if halve else min(m, enough - 1)
-    m, low, high = enough, 0.0, honest * enough / 4  # variances that are too small, and enough
+    m, low, high = enough, 0.0, bits * enough / 4  # variances that are too small, and enough
     guess = high * (best / (0.996 * eps)) ** 2 if best > 0.9 * eps else variance * 1.003
     guess, found = min(guess, high), 0.5
     for tries in range(60):
-        p = 0.5 * (1 - math.sqrt(max(0.0, 1 - 4 * guess / (honest * m))))
+        p = 0.5 * (1 - math.sqrt(max(0.0, 1 - 4 * guess / (bits * m))))
         got = proven(m, p) if p > 0 else math.inf
         if got <= eps:
             found = p

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "AnswerBatch",
+    "AnswerReport",
     "Batch",
     "BitsReport",
     "NoisyBatch",
@@ -178,6 +180,37 @@ class SampledBatch(Batch):
     def users(self) -> int:  # type: ignore[override]
         """How many users the batch holds."""
         return len(self.steps)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AnswerReport(Report):
+    """What one user answers to one question: locally private.
+
+    Attributes:
+        question: Its number; drawn independently of the data.
+        support: Which values the randomised answer contains, (k,), with k that of the question with most answers.
+    """
+
+    question: int
+    support: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AnswerBatch(Batch):
+    """Randomised answers, one row a user.
+
+    Attributes:
+        questions: (users,).
+        support: (users, k).
+    """
+
+    questions: NDArray[np.int64]
+    support: NDArray[np.bool_]
+
+    @property
+    def users(self) -> int:  # type: ignore[override]
+        """How many users the batch holds."""
+        return len(self.questions)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -24,8 +24,8 @@ __all__ = [
 
 #: How noise is scaled: to a proof of the budget, or as the paper prints it.
 CALIBRATIONS = ("sound", "paper")
-#: What is released: the agent's own choice; all three families, or transitions and rewards only; weighted counts.
-RELEASES = ("auto", "nmr", "mr", "weighted")
+#: What every learner from counts can release: its own choice; all three families, or transitions and rewards only.
+RELEASES = ("auto", "nmr", "mr")
 _NOISES = ("fast", "secure")
 
 
@@ -98,11 +98,12 @@ class Central(_Budgeted):
     release: str = "auto"
 
     sums = ("tree", "smooth-tree", "factored", "optimal", "batch", "auto")
+    releases: ClassVar[tuple[str, ...]] = (*RELEASES, "weighted")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.release not in RELEASES:
-            raise UnknownName("release", self.release, RELEASES)
+        if self.release not in self.releases:
+            raise UnknownName("release", self.release, self.releases)
 
 
 @dataclass(frozen=True)
@@ -113,11 +114,13 @@ class Local(_Budgeted):
         epsilon: The budget's ε.
         delta: The budget's δ.
         sum: ``"laplace"`` (as in the paper), ``"gaussian"`` (needs δ > 0), ``"sampled"``: one step of the episode,
-            drawn independently of the data, at the full ε; or ``"auto"``: the least noise that is proven for the
-            budget.
+            drawn independently of the data, at the full ε; ``"questions"``: one question about one cell, at the full
+            ε, which is what discreet-vi asks; or ``"auto"``: questions in discreet-vi, elsewhere the least noise that
+            is proven for the budget.
         calibration: ``"sound"``, or ``"paper"`` (``sum="laplace"``), which loses 2ε and says so.
         noise: ``"fast"`` for simulation; ``"secure"`` is not built yet and raises.
-        randomiser: How ``sampled`` hides its value: ``"unary"``, ``"subset"``, ``"response"`` or ``"auto"``.
+        randomiser: How ``sampled`` and ``questions`` hide a value: ``"unary"``, ``"subset"``, ``"response"`` or
+            ``"auto"``.
 
     Guarantee:
         Local DP of every report, for the user's whole trajectory.
@@ -125,7 +128,7 @@ class Local(_Budgeted):
 
     randomiser: str = "auto"
 
-    sums = ("laplace", "gaussian", "sampled", "auto")
+    sums = ("laplace", "gaussian", "sampled", "questions", "auto")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -143,7 +146,8 @@ class Shuffle(_Budgeted):
         sum: ``"binomial"``: one-bit messages with Bernoulli noise bits; ``"auto"`` is the same.
         calibration: ``"sound"``, or ``"paper"``: the printed number of noise bits, with the ε that they really give.
         noise: ``"fast"`` for simulation; ``"secure"`` is not built yet and raises.
-        release: As for `Central`.
+        release: As for `Central`; or ``"first-visits"``: each batch is asked about a public list of cells (s, a), and
+            of each only the first visit is counted. It is what ``"auto"`` means to discreet-vi; others do not take it.
         honest_fraction: The share of each batch that is trusted to add its noise bits; it enters the account.
 
     Guarantee:
@@ -154,11 +158,12 @@ class Shuffle(_Budgeted):
     honest_fraction: float = 1.0
 
     sums = ("binomial", "auto")
+    releases: ClassVar[tuple[str, ...]] = (*RELEASES, "first-visits")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.release not in ("auto", "nmr", "mr"):
-            raise UnknownName("release", self.release, ("auto", "nmr", "mr"))
+        if self.release not in self.releases:
+            raise UnknownName("release", self.release, self.releases)
         if self.delta == 0:
             raise InvalidInput("the shuffle model needs delta > 0, got delta=0.0")
         if not 0 < self.honest_fraction <= 1:

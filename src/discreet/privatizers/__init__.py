@@ -8,10 +8,12 @@ from discreet.errors import InvalidInput
 from discreet.privacy import Central, Local, NonPrivate, Shuffle
 from discreet.privatizers.base import Collector, Encoder, PrivateCounts, Privatizer, Shuffler
 from discreet.privatizers.central import CentralPrivatizer
+from discreet.privatizers.first_visits import FirstVisitPrivatizer, FirstVisits
 from discreet.privatizers.linear import PrivateGrams, Regulariser, make_linear
 from discreet.privatizers.local import LOCAL, NoisyLocal, SampledLocal, make_local
 from discreet.privatizers.nonprivate import NonPrivatePrivatizer
 from discreet.privatizers.projection import project
+from discreet.privatizers.questions import Answers, QuestionLocal
 from discreet.privatizers.shuffle import ShufflePrivatizer
 from discreet.privatizers.staged import StagedPrivatizer, Tally
 
@@ -25,14 +27,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LOCAL",
+    "Answers",
     "CentralPrivatizer",
     "Collector",
     "Encoder",
+    "FirstVisitPrivatizer",
+    "FirstVisits",
     "NoisyLocal",
     "NonPrivatePrivatizer",
     "PrivateCounts",
     "PrivateGrams",
     "Privatizer",
+    "QuestionLocal",
     "Regulariser",
     "SampledLocal",
     "ShufflePrivatizer",

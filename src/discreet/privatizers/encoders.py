@@ -7,30 +7,39 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from discreet.errors import InvalidInput, UnknownName, check_flag, check_integer, check_number
 from discreet.mdp.spec import Spec
 from discreet.privacy.messages import BitsReport, NoisyReport, RawReport, SampledReport, SimulatedReport
+from discreet.privatizers.asking import QuestionEncoder, question_encoder
 from discreet.privatizers.features import NoisyFeatureEncoder, RawFeatureEncoder, from_document
+from discreet.privatizers.first_visit_bits import FIRST_VISITS, FirstVisitEncoder, SimulatedFirstVisitEncoder
+from discreet.privatizers.first_visit_bits import from_document as first_visits_from_document
 from discreet.privatizers.layout import Layout
 from discreet.privatizers.randomisers import Randomiser, choose
 from discreet.privatizers.weights import WeightedEncoder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from discreet.mdp import Trajectory
     from discreet.noise.fast import Distribution
 
+    AnyEncoder: TypeAlias = (
+        "RawEncoder | NoisyEncoder | SampledEncoder | QuestionEncoder | BinomialEncoder | SimulatedBinomialEncoder "
+        "| FirstVisitEncoder | SimulatedFirstVisitEncoder | RawFeatureEncoder | NoisyFeatureEncoder | WeightedEncoder"
+    )
+
 __all__ = [
     "KINDS",
     "BinomialEncoder",
     "NoisyEncoder",
+    "QuestionEncoder",
     "RawEncoder",
     "SampledEncoder",
     "SimulatedBinomialEncoder",
@@ -284,28 +293,34 @@ def _restricted(layout: dict[str, Any], spec: Spec) -> tuple[bool, int | None]:
     return check_flag("rewards", layout.get("rewards", True)), layer
 
 
-#: The kinds of encoders that users have; the simulated one is raw, and for simulation only.
-KINDS: tuple[str, ...] = ("raw", "noisy", "sampled", "binomial", "raw-features", "noisy-features", "weighted")
+#: Encoders with a layout of their own, by what reads their whole document.
+_WHOLE: dict[str, Callable[[dict[str, Any]], AnyEncoder]] = {
+    **dict.fromkeys((RawFeatureEncoder.kind, NoisyFeatureEncoder.kind), from_document),
+    **dict.fromkeys(FIRST_VISITS, first_visits_from_document),
+    QuestionEncoder.kind: question_encoder,
+    WeightedEncoder.kind: WeightedEncoder.from_document,
+}
+#: The kinds of encoders that users have; the simulated ones are raw, and for simulation only.
+KINDS: tuple[str, ...] = (
+    "raw",
+    "noisy",
+    "sampled",
+    "questions",
+    "binomial",
+    "first-visits",
+    "raw-features",
+    "noisy-features",
+    "weighted",
+)
 
 
-def from_json(
-    text: str, kinds: Sequence[str] = KINDS
-) -> (
-    RawEncoder
-    | NoisyEncoder
-    | SampledEncoder
-    | BinomialEncoder
-    | SimulatedBinomialEncoder
-    | RawFeatureEncoder
-    | NoisyFeatureEncoder
-    | WeightedEncoder
-):
+def from_json(text: str, kinds: Sequence[str] = KINDS) -> AnyEncoder:
     """Returns the encoder that ``to_json`` wrote.
 
     Args:
         text: The JSON.
-        kinds: Which kinds are accepted: a user who trusts nobody takes ``("noisy", "sampled", "noisy-features")`` and
-            nothing raw.
+        kinds: Which kinds are accepted: a user who trusts nobody takes
+            ``("noisy", "sampled", "questions", "noisy-features")`` and nothing raw.
 
     Raises:
         ValueError: If the text is no encoder, is none of these kinds, or has parameters that hide nothing.
@@ -315,10 +330,8 @@ def from_json(
         kind, layout, parameters = document["kind"], document["layout"], document["parameters"]
         if kind not in kinds:
             raise InvalidInput(f"this encoder is of the kind {kind!r}, not {', '.join(kinds)}")
-        if kind in (RawFeatureEncoder.kind, NoisyFeatureEncoder.kind):
-            return from_document(document)
-        if kind == WeightedEncoder.kind:
-            return WeightedEncoder.from_document(document)
+        if kind in _WHOLE:
+            return _WHOLE[kind](document)
         for flag in ("stationary", "visits"):
             check_flag(flag, layout[flag])
         spec = Spec(layout["states"], layout["actions"], layout["horizon"], np.array(layout["initial"]))

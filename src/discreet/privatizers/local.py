@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["LOCAL", "LocalPrivatizer", "NoisyLocal", "NoisyServer", "SampledLocal", "make_local"]
 
 #: The local sums.
-LOCAL: tuple[str, ...] = ("laplace", "gaussian", "sampled")
+LOCAL: tuple[str, ...] = ("laplace", "gaussian", "sampled", "questions")
 
 
 class NoisyCollector(Shuffler[NoisyReport, NoisyBatch]):
@@ -325,6 +325,11 @@ def make_local(
         name = "laplace" if privacy.calibration == "paper" else _least(layout, privacy)
     if name not in LOCAL:
         raise UnknownName("sum", name, (*LOCAL, "auto"))
+    if name == "questions":
+        raise InvalidInput(
+            "sum='questions' is for discreet-vi: answers about first visits are no visit counts, which other agents "
+            "plan from; try laplace, sampled or auto"
+        )
     if name == "gaussian" and privacy.delta == 0:
         raise InvalidInput("sum='gaussian' needs delta > 0, got delta=0.0; try laplace, sampled")
     if name == "sampled":

@@ -77,6 +77,19 @@ class Randomiser:
         """Returns which values the report contains, (size,)."""
         raise NotImplementedError
 
+    def decide(self, value: int, draws: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Returns a report from ``size`` uniform draws in [0, 1), as many whatever the value: see `rounding`."""
+        raise NotImplementedError
+
+    @property
+    def rounding(self) -> float:
+        """By how much the loss of `decide` can exceed ``loss``, since its draws have 53 bits.
+
+        It takes at most k decisions, each with a probability of at least 1/k that is off by at most 2⁻⁵²: relative to
+        a report's probability k²·2⁻⁵², and twice that in a ratio. Here is twice that again.
+        """
+        return self.size**2 * 2.0**-50
+
     def likelihood(self, report: NDArray[np.bool_], value: int) -> float:
         """Returns the probability of a report if ``value`` is the true one."""
         raise NotImplementedError
@@ -114,10 +127,13 @@ class UnaryEncoding(Randomiser):
 
     def report(self, value: int, rng: np.random.Generator) -> NDArray[np.bool_]:
         """Returns the bits."""
+        return self.decide(value, rng.random(self.size))
+
+    def decide(self, value: int, draws: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """A draw a bit."""
         p, q = self.probabilities
-        u = rng.random(self.size)
-        bits = u < q
-        bits[value] = u[value] < p
+        bits: NDArray[np.bool_] = draws < q
+        bits[value] = draws[value] < p
         return bits
 
     def likelihood(self, report: NDArray[np.bool_], value: int) -> float:
@@ -176,6 +192,19 @@ class SubsetSelection(Randomiser):
         bits[value] = rng.random() < self.probabilities[0]
         others = rng.permutation(self.size - 1)[: d - int(bits[value])]
         bits[others + (others >= value)] = True
+        return bits
+
+    def decide(self, value: int, draws: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """One draw for the true value, and one for each other: selection sampling."""
+        bits = np.zeros(self.size, dtype=np.bool_)
+        bits[value] = draws[0] < self.probabilities[0]
+        needed, left, i = self.chosen - int(bits[value]), self.size - 1, 1
+        for other in range(self.size):
+            if other != value:
+                if draws[i] * left < needed:
+                    bits[other] = True
+                    needed -= 1
+                left, i = left - 1, i + 1
         return bits
 
     def likelihood(self, report: NDArray[np.bool_], value: int) -> float:

@@ -140,6 +140,10 @@ class ShufflePrivatizer:
     ) -> None:
         if len(batches) == 0 or min(batches) < 1:
             raise InvalidInput("batches must be one or more positive numbers of users")
+        if privacy.release == "first-visits":
+            raise InvalidInput(
+                "release='first-visits' is for discreet-vi: this agent plans on visit counts, and first visits are not"
+            )
         self.privacy = privacy
         self.batches = np.array(batches, dtype=np.int64)
         self.failure = check_fraction("failure", failure)

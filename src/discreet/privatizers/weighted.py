@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from discreet.errors import InvalidInput, InvalidPersonalData, check_integer
 from discreet.privacy import Central, NonPrivate, RawBatch, RawTotals
 from discreet.privatizers.base import Collector, RawServer
 from discreet.privatizers.central import CentralServer
-from discreet.privatizers.weights import Block, WeightedEncoder, WeightedLayout
+from discreet.privatizers.weights import SLACK, Block, WeightedEncoder, WeightedLayout
 from discreet.sums import CENTRAL, ExactSum, calibrated, worst_std
 from discreet.sums.base import check_users
 
@@ -65,6 +66,8 @@ class _WeightedServer(RawServer):
             InvalidPersonalData: If a user's vector is longer than the sensitivity rests on, or has a wrong sign.
         """
         if isinstance(batch, RawTotals):  # of our own encoder, in simulation
+            if np.shape(batch.total) != (self.layout.size,) or batch.users < 1:
+                raise InvalidInput(f"a total must be of users, and have shape ({self.layout.size},)")
             total, *_ = self.sum.stretch(batch.users, 0)
             total += batch.total
             self.sum.resume(waiting=True)
@@ -78,25 +81,32 @@ class _WeightedServer(RawServer):
         """Holds every user's vector to what the proof of the sensitivity asks for, block by block."""
         layout = self.layout
         indices, values = check_users(batch.indices, batch.values, layout.size)
-        most = layout.reward * layout.spread / layout.visit
+        longest = math.sqrt(max(layout.limit(*block) for block in layout.blocks)) * (1 + SLACK)
         for row, entries in zip(indices, values, strict=True):
             vector = np.zeros(layout.size)
             np.add.at(vector, row, entries)
-            start = 0
+            # terms that cancel each other would drown what is in the sum already in their rounding errors
+            wrong, start = (np.abs(entries) > longest).any(), 0
             for sets, share in layout.blocks:
-                cells, S = sets * layout.cells, layout.spec.states
-                part = vector[start : start + cells * (S + 2)]
-                start += len(part)
-                n, r = part[cells * S : cells * (S + 1)], part[cells * (S + 1) :]
-                wrong = part[: cells * (S + 1)].min() < 0 or (np.abs(r) > most * n + 1e-9).any()
-                if layout.centre == 0:
-                    wrong = wrong or r.min() < 0
-                limit = layout.limit(sets, share)
-                if wrong or float(part @ part) > limit * (1 + 1e-9):
-                    raise InvalidPersonalData(
-                        f"a user's weighted counts must have squared length at most {limit:.6g}, visits that are not "
-                        "negative, and reward sums within what the visits allow"
-                    )
+                size = sets * layout.cells * (layout.spec.states + 2)
+                wrong = wrong or not self._bounded(vector[start : start + size], sets, layout.limit(sets, share))
+                start += size
+            if wrong:
+                limits = ", ".join(f"{layout.limit(*block):.6g}" for block in layout.blocks)
+                raise InvalidPersonalData(
+                    f"a user's weighted counts must have squared length at most {limits}, visits that are not "
+                    "negative, and reward sums within what the visits allow"
+                )
+
+    def _bounded(self, part: NDArray[np.float64], sets: int, limit: float) -> bool:
+        """Whether one block of a user's vector is no longer than its limit, and has no wrong sign."""
+        layout, cells = self.layout, sets * self.layout.cells
+        x, (n, r) = part[: -2 * cells], part[-2 * cells :].reshape(2, cells)
+        most = layout.reward * layout.spread / layout.visit * (1 + SLACK)
+        signs = x.min() >= 0 and n.min() >= 0 and (np.abs(r) <= most * n).all()
+        if layout.centre in (0, 1):  # rewards lie on one side: it may be all that keeps inner products from below 0
+            signs = signs and (r if layout.centre == 0 else -r).min() >= 0
+        return bool(signs and part @ part <= limit * (1 + SLACK))
 
     def _counts(self, vector: NDArray[np.float64], std: float) -> WeightedCounts:
         return WeightedCounts(self.layout.split(vector), std)

@@ -25,7 +25,9 @@ so k_n ≥ k_r·y makes the inner product of a block ≥ 0 (for z = 0 there is n
 ‖x‖² + ‖x'‖² ≤ 2L: replacing a user moves the whole vector by at most √(2ΣL) over the blocks. Two users who never share
 a cell, and spend all, attain it.
 
-Weights and d lie on a grid, rounded towards 0, which keeps all of this and makes sums exact in any order.
+Weights and d lie on a grid, rounded towards 0, which keeps all of this and makes sums exact in any order if k_n and
+k_r are small powers of 2. What floating point adds to a norm, and what the server lets pass because of it, `SLACK`, is
+in the sensitivity.
 """
 
 from __future__ import annotations
@@ -47,9 +49,11 @@ if TYPE_CHECKING:
 
     from discreet.mdp import Trajectory
 
-__all__ = ["Block", "WeightedEncoder", "WeightedLayout"]
+__all__ = ["SLACK", "Block", "WeightedEncoder", "WeightedLayout"]
 
 _GRID = 2.0**-22
+#: By how much a squared length may exceed its limit, and a reward sum what the visits allow, relatively: rounding.
+SLACK = 1e-9
 
 
 @dataclass(frozen=True)
@@ -115,8 +119,11 @@ class WeightedLayout:
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """Of a user's vector, replace-one."""
-        l2 = math.sqrt(2 * sum(self.limit(*block) for block in self.blocks))
+        """Of a user's vector, replace-one.
+
+        ‖x − x'‖² ≤ 2L(1 + slack) − 2⟨x, x'⟩, and ⟨x, x'⟩ ≥ (1 − (1 + slack)²)·L: 2L(1 + 4·slack) covers both.
+        """
+        l2 = math.sqrt(2 * sum(self.limit(*block) for block in self.blocks) * (1 + 4 * SLACK))
         return Sensitivity(l1=l2 * math.sqrt(self.size), l2=l2)
 
     @property

@@ -35,7 +35,7 @@ def factorise(name: str, horizon: int, delta: float) -> Factorisation:
     kind = KINDS[name]
     distribution: Distribution = "gaussian" if delta > 0 else "laplace"
     if distribution not in kind.distributions:
-        others = ", ".join(other for other in KINDS if other != name)
+        others = ", ".join(other for other, found in KINDS.items() if distribution in found.distributions)
         raise InvalidInput(
             f"sum='{name}' has Gaussian noise only and needs delta > 0, got delta={delta!r}; try {others}"
         )

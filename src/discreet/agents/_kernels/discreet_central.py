@@ -6,40 +6,23 @@ segment a step is in.
 
 import math
 
+from numba import types
+
 from discreet._jit import kernel
+from discreet.agents._kernels.sparse import MEAN
 
-_ROOT2 = math.sqrt(2.0)
-_ROOT2PI = math.sqrt(2.0 * math.pi)
-
-
-@kernel()
-def posterior_mean(y, sigma, high, spike):
-    """Returns the posterior mean of t from y ~ N(t, σ²), where t is 0 with probability ``spike``, else U[0, high]."""
-    if high <= 0.0:
-        return 0.0
-    if sigma <= 0.0:
-        return min(max(y, 0.0), high)
-    low = -y / sigma
-    top = (high - y) / sigma
-    if low > 0.0:  # from the tail that is not rounded away
-        mass = 0.5 * (math.erfc(low / _ROOT2) - math.erfc(top / _ROOT2))
-    else:
-        mass = 0.5 * (math.erfc(-top / _ROOT2) - math.erfc(-low / _ROOT2))
-    if mass < 1e-300:
-        return 0.0 if y < 0.5 * high else high
-    mean = y + sigma * (math.exp(-0.5 * low * low) - math.exp(-0.5 * top * top)) / _ROOT2PI / mass
-    mean = min(max(mean, 0.0), high)
-    if spike <= 0.0:
-        return mean
-    odds = math.log(spike) - 0.5 * low * low - math.log(sigma * _ROOT2PI) - math.log((1.0 - spike) * mass / high)
-    return mean / (1.0 + math.exp(min(odds, 700.0)))
+_f1 = types.Array(types.float64, 1, "C")
+_f2 = types.Array(types.float64, 2, "C")
+_f3 = types.Array(types.float64, 3, "C")
+_f8 = types.float64
 
 
-@kernel()
-def estimate(transitions, visits, rewards, sigma, reward, visit, centre, spikes, n, P, r):
+@kernel(types.void(types.FunctionType(MEAN), _f3, _f2, _f2, _f1, _f8, _f8, _f8, _f1, _f2, _f3, _f2))
+def estimate(posterior_mean, transitions, visits, rewards, sigma, reward, visit, centre, spikes, n, P, r):
     """Fills a model from the counts of segments; ``sigma`` (G,) is the noise of each one's transition counts.
 
-    n̂ is the average of Σm̃ and ν̃ weighted by their precisions, 1/S and k_n² in units of 1/σ².
+    n̂ is the average of Σm̃ and ν̃ weighted by their precisions, 1/S and k_n² in units of 1/σ²; then again with those m̃
+    only that are more than noise, each by the posterior probability f that it is: precision 1/Σf instead of 1/S.
     """
     G, C, S = transitions.shape
     precision = 1.0 / S + visit * visit
@@ -51,6 +34,17 @@ def estimate(transitions, visits, rewards, sigma, reward, visit, centre, spikes,
                 total += transitions[g, c, s]
             n[g, c] = (total / S + visit * visit * visits[g, c]) / precision
             high = max(n[g, c], 0.0)
+            if sigma[g] > 0.0 and high > 0.0:
+                kept = 0.0
+                total = 0.0
+                for s in range(S):
+                    slab = posterior_mean(transitions[g, c, s], sigma[g], high, 0.0)
+                    f = posterior_mean(transitions[g, c, s], sigma[g], high, spikes[0]) / max(slab, 1e-12)
+                    kept += f
+                    total += f * transitions[g, c, s]
+                kept = max(kept, 1.0)
+                n[g, c] = (total / kept + visit * visit * visits[g, c]) / (1.0 / kept + visit * visit)
+                high = max(n[g, c], 0.0)
             total = 0.0
             for s in range(S):
                 P[g, c, s] = posterior_mean(transitions[g, c, s], sigma[g], high, spikes[0])
@@ -142,7 +136,9 @@ def _apart(x, n, sx2, sn2, y, m, sy2, sm2, weight):
     middle = min(max((x + y) / (n + m), 0.0), 1.0)
     samples = middle * (1.0 - middle) * weight
     variance = (sx2 + p * p * sn2) / (n * n) + samples / n + (sy2 + q * q * sm2) / (m * m) + samples / m
-    return (p - q) ** 2 / variance
+    if abs(p - q) < 1e-9:  # without noise, what never varies has no variance: 0/0 would be NaN and hide all the rest
+        return 0.0
+    return (p - q) ** 2 / max(variance, 1e-12)
 
 
 @kernel()

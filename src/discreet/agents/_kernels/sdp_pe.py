@@ -180,55 +180,67 @@ def mix(scores, slack, corners, other, weights):
 def explore(P, initial, h, cost, constraints, witness, space, components, weights, visits, reach):
     """For every (x, a): the mixture of three policies that visits (h, x, a) most in P and meets all constraints.
 
-    The walk: between a policy that meets the constraints (at first the witness) and one that does not (at first the
-    one that visits most) the multiplier is the slope of visits over cost, and its policy replaces one of the two,
-    until there is nothing above the line between them. If nothing visits (h, x, a), the target is x†: what is not
-    known leads there.
+    The walk: between a policy on the left (at first the witness) and one on the right (at first the one that visits
+    most) the multiplier is the slope of visits over cost, and its policy replaces one of the two, until there is
+    nothing above the line between them. A policy that meets the constraints, or visits no more than the witness, goes
+    to the left, any other to the right. With one constraint in the model P itself the last two are the neighbours that
+    the optimum mixes. In general the witness need not be the cheapest policy, nor those left of one that breaks
+    a constraint the ones that do not, so the best mixture of the whole walk is kept. If nothing visits (h, x, a), the
+    target is x†: what is not known leads there.
 
-    ``constraints`` is (models, rewards, floors), all of which the witness meets; ``space`` is working space: a policy
-    (H, S), three arrays (2, S), slack (4, J) and two arrays (3 + J, 3). Fills ``components`` (S, A, 3, H, S), whose
-    last one is the witness, ``weights`` (S, A, 3), ``visits`` (S, A), which the mixture has in P, and ``reach`` (S, A),
-    the most that any policy has.
+    ``constraints`` is (models, rewards, floors), all of which the witness meets; ``space`` is working space: three
+    policies (3, H, S), three arrays (2, S), slack (4, J), two arrays (3 + J, 3) and one (3,). Fills ``components``
+    (S, A, 3, H, S), whose last one is the witness, ``weights`` (S, A, 3), ``visits`` (S, A), which the mixture has in
+    P, and ``reach`` (S, A), the most that any policy has.
     """
     models, rewards, floors = constraints
-    trial, V, gain, price, slack, corners, other = space
+    policies, V, gain, price, slack, corners, other, w = space
+    left, right, trial = policies[0], policies[1], policies[2]
     S, A = P.shape[1], P.shape[2]
     margins(models, rewards, floors, initial, witness, V, slack[2])
     for j in range(floors.size):
         slack[2, j] = max(slack[2, j], 0.0)  # but for rounding
     for x in range(S):
         for a in range(A):
-            near, far, w = components[x, a, 0], components[x, a, 1], weights[x, a]
-            near[:] = witness
+            components[x, a, 0] = witness
             components[x, a, 2] = witness
             lost = False
-            u_far, c_far = steer(P, initial, h, x, a, lost, cost, 0.0, witness, gain, price, far)
-            reach[x, a] = u_far
-            if u_far <= 0.0:
+            u_right, c_right = steer(P, initial, h, x, a, lost, cost, 0.0, witness, gain, price, right)
+            reach[x, a] = u_right
+            if u_right <= 0.0:
                 lost = True
-                u_far, c_far = steer(P, initial, h, x, a, lost, cost, 0.0, witness, gain, price, far)
-            w[0], w[1], w[2] = 0.0, 1.0, 0.0
-            top = u_far
-            if not margins(models, rewards, floors, initial, far, V, slack[1]):
-                u_witness, c_near = follow(P, initial, h, x, a, lost, cost, witness, gain, price)
-                u_near = u_witness
+                u_right, c_right = steer(P, initial, h, x, a, lost, cost, 0.0, witness, gain, price, right)
+            components[x, a, 1] = right
+            weights[x, a, 0], weights[x, a, 1], weights[x, a, 2] = 0.0, 1.0, 0.0
+            top = u_right
+            if not margins(models, rewards, floors, initial, right, V, slack[1]):
+                u_witness, c_left = follow(P, initial, h, x, a, lost, cost, witness, gain, price)
+                left[:] = witness
+                u_left = u_witness
                 slack[0] = slack[2]
+                top = mix((u_left, u_right, u_witness), slack, corners, other, weights[x, a])
                 for _ in range(100):
-                    if u_far <= u_near or c_far <= c_near:
+                    if u_right <= u_left or c_right <= c_left:
                         break
-                    lam = (u_far - u_near) / (c_far - c_near)
+                    lam = (u_right - u_left) / (c_right - c_left)
                     u, c = steer(P, initial, h, x, a, lost, cost, lam, witness, gain, price, trial)
-                    if u - lam * c <= u_near - lam * c_near + 1e-12 * (1.0 + lam * c_far):
+                    if u - lam * c <= u_left - lam * c_left + 1e-12 * (1.0 + lam * c_right):
                         break
-                    if margins(models, rewards, floors, initial, trial, V, slack[3]):
-                        near[:] = trial
+                    met = margins(models, rewards, floors, initial, trial, V, slack[3])
+                    if met or u <= u_witness:
+                        left[:] = trial
                         slack[0] = slack[3]
-                        u_near, c_near = u, c
+                        u_left, c_left = u, c
                     else:
-                        far[:] = trial
+                        right[:] = trial
                         slack[1] = slack[3]
-                        u_far, c_far = u, c
-                top = mix((u_near, u_far, u_witness), slack, corners, other, w)
+                        u_right, c_right = u, c
+                    score = mix((u_left, u_right, u_witness), slack, corners, other, w)
+                    if score > top:
+                        top = score
+                        components[x, a, 0] = left
+                        components[x, a, 1] = right
+                        weights[x, a] = w
             visits[x, a] = 0.0 if lost else top
 
 

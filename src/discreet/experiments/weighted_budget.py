@@ -1,4 +1,4 @@
-"""What a budget promises and costs where an agent asks its own questions: `discreet budget --agent discreet-vi`."""
+"""What a budget promises and costs where users weight their counts: discreet-vi under `Central`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from discreet.mdp import Spec
     from discreet.privacy import TrustModel
 
-__all__ = ["OwnBudget"]
+__all__ = ["WeightedBudget"]
 
 
 @dataclass(frozen=True)
-class OwnBudget:
+class WeightedBudget:
     """What discreet-vi promises, and how much noise that takes.
 
     Attributes:
@@ -29,7 +29,7 @@ class OwnBudget:
     agent: DiscreetVI
 
     @classmethod
-    def make(cls, title: str, spec: Spec, privacy: TrustModel, *, agent: str, **options: Any) -> OwnBudget:
+    def make(cls, title: str, spec: Spec, privacy: TrustModel, *, agent: str, **options: Any) -> WeightedBudget:
         """Builds the agent."""
         if isinstance(privacy, NonPrivate):
             raise InvalidInput("there is no budget without privacy: the trust model must be central, local or shuffle")
