@@ -274,21 +274,25 @@ def _draw_frontier(results: Runs, directory: Path) -> dict[str, Path]:
     return frontier.draw(results, directory)
 
 
-def _frontier(epsilons: list[float], every: int | str, shuffled: list[bool]) -> list[dict[str, Any]]:
-    """The papers' mechanisms at a proven ε, at the best scale and schedule of benchmarks/frontier.py, and ours."""
-    budgets = {"epsilon": epsilons, "stationary": [True, False]}
-    bits = {"trust": "shuffle", "delta": 1e-6, "epsilon": epsilons, "stationary": shuffled}  # calibrated: takes time
+def _ours(epsilons: list[float], shuffled: list[bool]) -> list[dict[str, Any]]:
+    """Our learner under every trust model, and the one without privacy."""
+    both = {"epsilon": epsilons, "stationary": [True, False]}
     return [
         {"agent": "ucbvi", "stationary": [True, False]},
-        {**_TREE, **budgets, "bonus_scale": 0.3, "update_every": "geometric"},
-        {"agent": "auto", "trust": "central", "delta": 1e-6, **budgets},
-        {"agent": "dp-ucbvi", "sum": "binomial", "bonus_scale": 0.3, **bits},
-        {"agent": "auto", **bits},
-        {**_LAPLACE, **budgets, "bonus_scale": 0.1, "update_every": every},
-        {"agent": "auto", "trust": "local", **budgets},
+        {"agent": "auto", "trust": "central", "delta": 1e-6, **both},
+        {"agent": "auto", "trust": "shuffle", "delta": 1e-6, **both, "stationary": shuffled},
+        {"agent": "auto", "trust": "local", **both},
     ]
 
 
+def _papers(
+    mechanism: dict[str, Any], *, pooled: bool, epsilon: list[float], scale: float, every: int | str
+) -> dict[str, Any]:
+    """A paper's mechanism at the bonus scale and the schedule that are best for these ε (benchmarks/frontier.py)."""
+    return {**mechanism, "stationary": pooled, "epsilon": epsilon, "bonus_scale": scale, "update_every": every}
+
+
+_BITS = {"agent": "dp-ucbvi", "trust": "shuffle", "sum": "binomial", "delta": 1e-6}
 _FRONTIER = Experiment(
     "frontier",
     "The frontier: what a proven ε costs with the mechanisms of the papers, and with ours",
@@ -302,9 +306,31 @@ _FRONTIER = Experiment(
         "episodes": 50_000,
         "runs": 5,
         "seed": 0,
-        "setting": _frontier([0.1, 0.3, 1, 3, 10], 2000, [True, False]),
+        "setting": [
+            *_ours([0.1, 0.3, 1, 3, 10], [True, False]),
+            _papers(_TREE, pooled=True, epsilon=[0.1, 0.3], scale=0.1, every=2000),
+            _papers(_TREE, pooled=True, epsilon=[1], scale=0.3, every=1000),
+            _papers(_TREE, pooled=True, epsilon=[3], scale=0.3, every=500),
+            _papers(_TREE, pooled=True, epsilon=[10], scale=0.3, every="geometric"),
+            _papers(_TREE, pooled=False, epsilon=[0.1, 0.3, 1, 3, 10], scale=0.3, every=2000),
+            _papers(_BITS, pooled=True, epsilon=[0.1, 0.3, 1, 3], scale=0.3, every=500),
+            _papers(_BITS, pooled=True, epsilon=[10], scale=0.3, every=200),
+            _papers(_BITS, pooled=False, epsilon=[0.1, 0.3, 1, 3, 10], scale=0.3, every=500),
+            _papers(_LAPLACE, pooled=True, epsilon=[0.1, 0.3, 1], scale=0.1, every=2000),
+            _papers(_LAPLACE, pooled=True, epsilon=[3, 10], scale=0.3, every=200),
+            _papers(_LAPLACE, pooled=False, epsilon=[0.1, 0.3, 1, 3, 10], scale=0.1, every=2000),
+        ],
     },
-    {"episodes": 5_000, "runs": 2, "setting": _frontier([1, 10], "geometric", [True])},
+    {
+        "episodes": 5_000,
+        "runs": 2,
+        "setting": [
+            *_ours([1, 10], [True]),
+            *(_papers(_TREE, pooled=pooled, epsilon=[1, 10], scale=0.3, every="geometric") for pooled in (True, False)),
+            _papers(_BITS, pooled=True, epsilon=[1, 10], scale=0.3, every=50),
+            *(_papers(_LAPLACE, pooled=pooled, epsilon=[1, 10], scale=0.1, every=200) for pooled in (True, False)),
+        ],
+    },
     _draw_frontier,
 )
 
