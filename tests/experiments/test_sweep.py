@@ -265,9 +265,20 @@ def test_what_is_there_is_neither_probed_nor_done_again(tmp_path, discreet_):
 
 def on_a_terminal(command):
     """Starts a command whose stderr is a terminal of its own; returns the process and the other end."""
+
+    def heed():
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's & ignores it, and that is inherited
+
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+        start_new_session=True,
+        preexec_fn=heed,  # noqa: PLW1509
+    )
     os.close(theirs)
     return process, ours
 

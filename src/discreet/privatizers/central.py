@@ -14,7 +14,7 @@ from discreet.privacy.sensitivity import UserBound, tabular, tabular_user
 from discreet.privatizers.base import Collector, PrivateCounts, RawServer
 from discreet.privatizers.encoders import RawEncoder
 from discreet.privatizers.layout import Layout
-from discreet.sums import CENTRAL, PrivateSum, calibrated, factorise, worst_std
+from discreet.sums import PrivateSum, calibrated, factorise, quietest
 
 if TYPE_CHECKING:
     from discreet.mdp import Spec
@@ -33,15 +33,7 @@ def choose_sum(privacy: Central, horizon: int, sensitivity: Sensitivity) -> tupl
         return ("tree" if privacy.sum == "auto" else privacy.sum), Budget(privacy.epsilon)
     if privacy.sum != "auto":
         return privacy.sum, privacy.budget
-    found: list[tuple[float, str, Budget]] = []
-    for budget in dict.fromkeys((privacy.budget, Budget(privacy.epsilon))):
-        for name in CENTRAL:
-            try:
-                found.append((worst_std(name, horizon, sensitivity, budget), name, budget))
-            except InvalidInput:
-                continue  # not proven for this δ, or not for so many reads
-    _, name, budget = min(found, key=lambda candidate: candidate[0])
-    return name, budget
+    return quietest(horizon, sensitivity, *dict.fromkeys((privacy.budget, Budget(privacy.epsilon))))
 
 
 def paper_scale(epsilon: float, steps: int, reads: int) -> float:

@@ -28,7 +28,7 @@ from discreet.privatizers.base import RawServer, Shuffler, check_reports
 from discreet.privatizers.central import CentralServer
 from discreet.privatizers.features import FeatureLayout, NoisyFeatureEncoder, RawFeatureEncoder
 from discreet.privatizers.local import NoisyCollector, NoisyServer
-from discreet.sums import CENTRAL, ExactSum, PrivateSum, calibrated, factorise, worst_std
+from discreet.sums import ExactSum, PrivateSum, calibrated, factorise, quietest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -208,7 +208,7 @@ class LinearCentral(_FeatureServer, CentralServer):
             return
         name = privacy.sum
         if name == "auto":
-            name = min(CENTRAL, key=lambda other: worst_std(other, horizon, sensitivity, privacy.budget))
+            name, _ = quietest(horizon, sensitivity, privacy.budget)
         self.sum = calibrated(
             name,
             layout.size,

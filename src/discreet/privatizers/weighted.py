@@ -14,7 +14,7 @@ from discreet.privacy import Central, NonPrivate, RawBatch, RawTotals
 from discreet.privatizers.base import Collector, RawServer
 from discreet.privatizers.central import CentralServer
 from discreet.privatizers.weights import SLACK, Block, WeightedEncoder, WeightedLayout
-from discreet.sums import CENTRAL, ExactSum, calibrated, worst_std
+from discreet.sums import ExactSum, calibrated, quietest
 from discreet.sums.base import check_users
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class WeightedCentral(_WeightedServer, CentralServer):
         self.privacy = privacy
         name = privacy.sum
         if name == "auto":
-            name = self._least(horizon)
+            name, _ = quietest(horizon, layout.sensitivity, privacy.budget)
         self.sum = calibrated(
             name,
             layout.size,
@@ -138,16 +138,6 @@ class WeightedCentral(_WeightedServer, CentralServer):
             budget=privacy.budget,
             rng=rng,
         )
-
-    def _least(self, horizon: int) -> str:
-        """Returns the sum with the least noise in its worst read."""
-        found: list[tuple[float, str]] = []
-        for name in CENTRAL:
-            try:
-                found.append((worst_std(name, horizon, self.layout.sensitivity, self.privacy.budget), name))
-            except InvalidInput:
-                continue  # not for so many reads
-        return min(found)[1]
 
     @cached_property
     def error(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from discreet.privacy.sensitivity import Sensitivity, UserBound
     from discreet.sums.factorisation import Factorisation
 
-__all__ = ["CENTRAL", "calibrated", "factorise", "noise_scale", "worst_std"]
+__all__ = ["CENTRAL", "calibrated", "factorise", "noise_scale", "quietest", "worst_std"]
 
 #: The central sums.
 CENTRAL: tuple[str, ...] = tuple(KINDS)
@@ -76,3 +77,13 @@ def worst_std(name: str, horizon: int, sensitivity: Sensitivity, budget: Budget)
     shape = factorise(name, horizon, budget.delta)
     unit = noise_scale(shape, sensitivity, budget) * (1 if shape.distribution == "gaussian" else math.sqrt(2))
     return unit * math.sqrt(shape.worst_variance)
+
+
+def quietest(horizon: int, sensitivity: Sensitivity, *budgets: Budget) -> tuple[str, Budget]:
+    """Returns the sum with the least noise in its worst read, and the budget of ``budgets`` that it is proven for."""
+    found: list[tuple[float, int, str, Budget]] = []
+    for i, budget in enumerate(budgets):
+        for name in CENTRAL:
+            with contextlib.suppress(InvalidInput):  # not proven for this δ, or not for so many reads
+                found.append((worst_std(name, horizon, sensitivity, budget), i, name, budget))
+    return min(found)[2:]
