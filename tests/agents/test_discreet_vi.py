@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import math
@@ -531,3 +532,35 @@ def test_sharing_costs_little_where_steps_differ(what):
     mdp = changed(RIVERSWIM, what, 10)
     shared, apart = (regret(mdp, range(4), share_steps=share).mean() for share in (True, False))
     assert shared <= 1.5 * apart
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_going_back_to_the_beginning_forgets_what_users_were_asked_later(variant):
+    """Would catch an encoder that keeps the weights of releases that were taken back: they are not in `asked`."""
+    agent = make(variant=variant, episodes=200, update_every=20)
+    first, asked, begun = agent.privatizer.encoder.to_json(), agent.asked, agent.snapshot()
+    dc.simulate(agent, SMALL, 100, seed=1)
+    assert agent.privatizer.encoder.to_json() != first
+    agent.restore(begun)
+    assert agent.privatizer.encoder.to_json() == first
+    assert agent.asked.keys() == asked.keys() == {"want", "ahead"}
+
+
+class RawEncoders(DiscreetVI):
+    """Planted: the plan is fine, but the encoder is given something else, from what somebody has really done."""
+
+    def _arm(self):
+        super()._arm()
+        want = self.privatizer.encoder.want.copy()
+        want[0, 0] = 1.0 if self.learner.privatizer.sum._total[0] > 3 else 0.5
+        self.privatizer.encoder = dataclasses.replace(self.privatizer.encoder, want=want)
+
+
+def test_what_the_encoder_really_carries_is_replayed():
+    """Must show, planted: replay looks at the encoder, not at what the plan says of it."""
+    build = functools.partial(make, episodes=200, update_every=20, kind=RawEncoders)
+    agent = build()
+    played = testing.record(agent)
+    dc.simulate(agent, SMALL, seed=1)
+    with pytest.raises(CheckFailed, match="what users are asked after batch"):
+        testing.replay(played, build())

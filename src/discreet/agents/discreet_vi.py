@@ -84,8 +84,8 @@ class DiscreetVI(AssignedAgent):
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What the encoder of the current batch was given by the plan: as public as the policies."""
-        return dict(self._carried)
+        """What the encoder of the current batch was given by the plan, as it has it: as public as the policies."""
+        return {name: getattr(self.privatizer.encoder, name) for name in self._carried}
 
     def _put(self, plan: Plan) -> None:
         """Begins a batch with a plan."""
