@@ -564,3 +564,34 @@ def test_what_the_encoder_really_carries_is_replayed():
     dc.simulate(agent, SMALL, seed=1)
     with pytest.raises(CheckFailed, match="what users are asked after batch"):
         testing.replay(played, build())
+
+
+@pytest.mark.parametrize("block", [True, False])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("privacy", [ONE, dc.Local(1.0), dc.Shuffle(1.0, 1e-6)], ids=["central", "local", "shuffle"])
+def test_an_interrupted_plan_is_made_anew(privacy, when, block, tmp_path):
+    """Must show: whoever stops it while it plans can go on, also through a file, to the same numbers.
+
+    Would catch an agent that meets the next batch with the last one's policies and questions, or that adds a release
+    twice. With a trusted server no batch was complete any more: they have other sizes.
+    """
+    build = functools.partial(dc.agents.make, "discreet-vi", SMALL.spec, episodes=900, privacy=privacy, seed=0)
+    whole, agent = (build(stationary=True, update_every="geometric") for _ in range(2))
+    expected = dc.simulate(whole, SMALL, seed=1).gaps
+    real = agent.learner.plan
+    for _ in range(11):
+        dc.simulate(agent, SMALL, agent.batch_size, seed=1, block=block)
+
+    def stopped(*given):
+        if when == "after":
+            real(*given)
+        raise KeyboardInterrupt
+
+    agent.learner.plan = stopped
+    with pytest.raises(KeyboardInterrupt):
+        dc.simulate(agent, SMALL, agent.batch_size, seed=1, block=block)
+    agent.learner.plan = real
+    agent.save(tmp_path / "agent")
+    agent = dc.agents.load(tmp_path / "agent")
+    played = agent.count
+    np.testing.assert_array_equal(dc.simulate(agent, SMALL, seed=1, block=block).gaps, expected[played:])
