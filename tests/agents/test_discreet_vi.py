@@ -29,6 +29,7 @@ from discreet.noise import Role
 from discreet.privacy import accounting
 from discreet.privatizers.weighted import make_weighted
 from discreet.privatizers.weights import Block, WeightedLayout
+from discreet.sums import optimal
 from tests.agents import discreet_reference as reference
 from tests.conftest import PRIVATE, random_mdp
 
@@ -595,3 +596,14 @@ def test_an_interrupted_plan_is_made_anew(privacy, when, block, tmp_path):
     agent = dc.agents.load(tmp_path / "agent")
     played = agent.count
     np.testing.assert_array_equal(dc.simulate(agent, SMALL, seed=1, block=block).gaps, expected[played:])
+
+
+@pytest.mark.parametrize("room", [0, 1])
+def test_a_large_world_takes_a_sum_that_does_not_keep_all_draws(room, monkeypatch):
+    """With 200 states, 5 actions and 20 steps all draws of 60 reads are two gigabytes; named, it is taken as asked."""
+    layout = WeightedLayout(SMALL.spec)
+    monkeypatch.setattr(optimal, "MOST_DRAWS", 30 * layout.size - 1 + room)
+    for name, expected in (("auto", "optimal" if room else "factored"), ("optimal", "optimal")):
+        privacy = dc.Central(1.0, 1e-6, sum=name)
+        built = make_weighted(layout, privacy, capacity=300, horizon=30, rng=np.random.default_rng(0))
+        assert built.name == expected

@@ -14,7 +14,7 @@ from discreet.privacy import Central, NonPrivate, RawBatch, RawTotals
 from discreet.privatizers.base import Collector, RawServer
 from discreet.privatizers.central import CentralServer
 from discreet.privatizers.weights import SLACK, Block, WeightedEncoder, WeightedLayout
-from discreet.sums import CENTRAL, ExactSum, calibrated, worst_std
+from discreet.sums import CENTRAL, ExactSum, calibrated, optimal, worst_std
 from discreet.sums.base import check_users
 
 if TYPE_CHECKING:
@@ -140,9 +140,11 @@ class WeightedCentral(_WeightedServer, CentralServer):
         )
 
     def _least(self, horizon: int) -> str:
-        """Returns the sum with the least noise in its worst read."""
+        """Returns the sum with the least noise in its worst read, of those that do not take gigabytes."""
         found: list[tuple[float, str]] = []
         for name in CENTRAL:
+            if name == "optimal" and horizon * self.layout.size > optimal.MOST_DRAWS:
+                continue  # it keeps the draws of all reads
             try:
                 found.append((worst_std(name, horizon, self.layout.sensitivity, self.privacy.budget), name))
             except InvalidInput:
