@@ -330,6 +330,8 @@ def test_sharing_is_an_option_of_runs_and_sweeps(discreet_):
         Sweep.make({**table, "share_steps": "no"})
     with pytest.raises(ValueError, match="repeats a setting"):
         Sweep.make({**table, "setting": [{"share_steps": True}, {"share_steps": [True]}]})
+    with pytest.raises(ValueError, match=r"repeats a setting: auto, .* comes to the same as discreet-vi, "):
+        Sweep.make({**table, "share_steps": True, "agent": ["discreet-vi", "auto"]})
 
 
 # --- estimates
