@@ -263,10 +263,12 @@ class Record:
     Attributes:
         first: The policy at first.
         batches: In order.
+        asked: What the encoder of the first batch was given by the plan.
     """
 
     first: NDArray[Any]
     batches: list[_Batch] = dataclasses.field(default_factory=list)
+    asked: dict[str, NDArray[Any]] = dataclasses.field(default_factory=dict)
 
     @property
     def policies(self) -> list[NDArray[Any]]:
@@ -284,10 +286,14 @@ def _asked(agent: LearningAgent) -> dict[str, NDArray[Any]]:
     return {name: np.array(value) for name, value in agent.asked.items()}
 
 
+def _same(one: dict[str, NDArray[Any]], two: dict[str, NDArray[Any]]) -> bool:
+    return one.keys() == two.keys() and all(np.array_equal(one[key], two[key]) for key in one)
+
+
 def record(agent: LearningAgent) -> Record:
     """Starts to record everything that a new ``agent`` releases, on both paths; the record grows as people play."""
     _require(agent.count == 0, "recording starts before the first user")
-    found = Record(_shown(agent))
+    found = Record(_shown(agent), asked=_asked(agent))
     released: list[PrivateCounts] = []
     if agent.compiled:  # its own `observe`: a batch is a release, on both paths
 
@@ -366,6 +372,7 @@ def replay(played: Record, agent: LearningAgent) -> None:
     for role in (Role.ENCODER, Role.SHUFFLER, Role.NOISE):  # whatever is drawn from them is other people's
         agent.streams[role] = np.random.default_rng()
     _require(np.array_equal(_shown(agent), played.first), "the first policy depends on more than public parameters")
+    _require(_same(_asked(agent), played.asked), "what users are asked at first depends on more than public parameters")
     reads = 0
     for i, batch in enumerate(played.batches, start=1):
         reads += len(batch.releases)
@@ -384,8 +391,7 @@ def replay(played: Record, agent: LearningAgent) -> None:
         same = np.array_equal(policy, batch.after)
         _require(same, f"the policy after batch {i} is not a function of what was released")
         if batch.asked is not None:
-            now = _asked(agent)
-            same = now.keys() == batch.asked.keys() and all(np.array_equal(now[key], batch.asked[key]) for key in now)
+            same = _same(_asked(agent), batch.asked)
             _require(same, f"what users are asked after batch {i} is not a function of what was released")
 
 

@@ -231,8 +231,11 @@ def test_auto_is_the_best_of_what_there_is(trust, options, name, update_every):
 
 
 def test_auto_needs_a_trust_model():
-    with pytest.raises(ValueError, match="needs a trust model"):
+    """By the name that was given, not by that of an agent it might have become."""
+    with pytest.raises(ValueError, match=r"^auto needs a trust model"):
         dc.agents.make("auto", RIVERSWIM.spec, episodes=5000)
+    with pytest.raises(ValueError, match=r"^auto needs a trust model.*got str"):
+        dc.agents.make("auto", RIVERSWIM.spec, episodes=5000, privacy="central")
 
 
 def test_batches_under_shuffle_have_a_documented_default():

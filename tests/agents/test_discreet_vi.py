@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import math
@@ -28,6 +29,7 @@ from discreet.noise import Role
 from discreet.privacy import accounting
 from discreet.privatizers.weighted import make_weighted
 from discreet.privatizers.weights import Block, WeightedLayout
+from discreet.sums import optimal
 from tests.agents import discreet_reference as reference
 from tests.conftest import PRIVATE, random_mdp
 
@@ -328,6 +330,8 @@ def test_sharing_is_an_option_of_runs_and_sweeps(discreet_):
         Sweep.make({**table, "share_steps": "no"})
     with pytest.raises(ValueError, match="repeats a setting"):
         Sweep.make({**table, "setting": [{"share_steps": True}, {"share_steps": [True]}]})
+    with pytest.raises(ValueError, match=r"repeats a setting: auto, .* comes to the same as discreet-vi, "):
+        Sweep.make({**table, "share_steps": True, "agent": ["discreet-vi", "auto"]})
 
 
 # --- estimates
@@ -531,3 +535,77 @@ def test_sharing_costs_little_where_steps_differ(what):
     mdp = changed(RIVERSWIM, what, 10)
     shared, apart = (regret(mdp, range(4), share_steps=share).mean() for share in (True, False))
     assert shared <= 1.5 * apart
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_going_back_to_the_beginning_forgets_what_users_were_asked_later(variant):
+    """Would catch an encoder that keeps the weights of releases that were taken back: they are not in `asked`."""
+    agent = make(variant=variant, episodes=200, update_every=20)
+    first, asked, begun = agent.privatizer.encoder.to_json(), agent.asked, agent.snapshot()
+    dc.simulate(agent, SMALL, 100, seed=1)
+    assert agent.privatizer.encoder.to_json() != first
+    agent.restore(begun)
+    assert agent.privatizer.encoder.to_json() == first
+    assert agent.asked.keys() == asked.keys() == {"want", "ahead"}
+
+
+class RawEncoders(DiscreetVI):
+    """Planted: the plan is fine, but the encoder is given something else, from what somebody has really done."""
+
+    def _arm(self):
+        super()._arm()
+        want = self.privatizer.encoder.want.copy()
+        want[0, 0] = 1.0 if self.learner.privatizer.sum._total[0] > 3 else 0.5
+        self.privatizer.encoder = dataclasses.replace(self.privatizer.encoder, want=want)
+
+
+def test_what_the_encoder_really_carries_is_replayed():
+    """Must show, planted: replay looks at the encoder, not at what the plan says of it."""
+    build = functools.partial(make, episodes=200, update_every=20, kind=RawEncoders)
+    agent = build()
+    played = testing.record(agent)
+    dc.simulate(agent, SMALL, seed=1)
+    with pytest.raises(CheckFailed, match="what users are asked after batch"):
+        testing.replay(played, build())
+
+
+@pytest.mark.parametrize("block", [True, False])
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("privacy", [ONE, dc.Local(1.0), dc.Shuffle(1.0, 1e-6)], ids=["central", "local", "shuffle"])
+def test_an_interrupted_plan_is_made_anew(privacy, when, block, tmp_path):
+    """Must show: whoever stops it while it plans can go on, also through a file, to the same numbers.
+
+    Would catch an agent that meets the next batch with the last one's policies and questions, or that adds a release
+    twice. With a trusted server no batch was complete any more: they have other sizes.
+    """
+    build = functools.partial(dc.agents.make, "discreet-vi", SMALL.spec, episodes=900, privacy=privacy, seed=0)
+    whole, agent = (build(stationary=True, update_every="geometric") for _ in range(2))
+    expected = dc.simulate(whole, SMALL, seed=1).gaps
+    real = agent.learner.plan
+    for _ in range(11):
+        dc.simulate(agent, SMALL, agent.batch_size, seed=1, block=block)
+
+    def stopped(*given):
+        if when == "after":
+            real(*given)
+        raise KeyboardInterrupt
+
+    agent.learner.plan = stopped
+    with pytest.raises(KeyboardInterrupt):
+        dc.simulate(agent, SMALL, agent.batch_size, seed=1, block=block)
+    agent.learner.plan = real
+    agent.save(tmp_path / "agent")
+    agent = dc.agents.load(tmp_path / "agent")
+    played = agent.count
+    np.testing.assert_array_equal(dc.simulate(agent, SMALL, seed=1, block=block).gaps, expected[played:])
+
+
+@pytest.mark.parametrize("room", [0, 1])
+def test_a_large_world_takes_a_sum_that_does_not_keep_all_draws(room, monkeypatch):
+    """With 200 states, 5 actions and 20 steps all draws of 60 reads are two gigabytes; named, it is taken as asked."""
+    layout = WeightedLayout(SMALL.spec)
+    monkeypatch.setattr(optimal, "MOST_DRAWS", 30 * layout.size - 1 + room)
+    for name, expected in (("auto", "optimal" if room else "factored"), ("optimal", "optimal")):
+        privacy = dc.Central(1.0, 1e-6, sum=name)
+        built = make_weighted(layout, privacy, capacity=300, horizon=30, rng=np.random.default_rng(0))
+        assert built.name == expected

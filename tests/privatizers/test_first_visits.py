@@ -255,6 +255,19 @@ def test_the_guarantee_is_that_of_the_weakest_batch(batches, honest):
     assert f"{100 * honest:g}%" in guarantee.assumptions[0]
 
 
+def test_other_noise_has_another_guarantee_also_if_it_was_asked_for_before():
+    """Would catch a promise that is kept from before `recalibrate`, and hides half the noise."""
+    privatizer = build(dc.envs.riverswim().spec, batches=[50])
+    before = privatizer.guarantee.epsilon, privatizer.error
+    weaker = [
+        replace(encoder, noise=tuple((J, m, p / 4) for J, m, p in encoder.noise)) for encoder in privatizer.encoders
+    ]
+    privatizer.recalibrate(weaker)
+    assert before[0] <= 1.0
+    assert privatizer.guarantee.epsilon > 1.2
+    assert privatizer.error < before[1]
+
+
 def test_fewer_cells_need_less_noise():
     """About 3J/μ², instead of 4H²/μ² for pooled counts of all visits."""
     privatizer = build(dc.envs.riverswim().spec, batches=[500])

@@ -85,14 +85,17 @@ def make(name: str, spec: Spec, *, episodes: int, seed: Seed = None, **options: 
         ``agent.guarantee``, computed for what was built. Preset and bonus scale never change it.
     """
     from discreet.agents.auto import choose
+    from discreet.agents.learning import no_trust
     from discreet.mdp import Spec
     from discreet.privacy import TrustModel
 
     kind = _class(name)
-    if name == "auto" and isinstance(options.get("privacy"), TrustModel):
+    if name == "auto":
+        if not isinstance(privacy := options.get("privacy"), TrustModel):
+            raise no_trust(name, privacy)
         given = {key: value for key, value in options.items() if value is not None}
         asked = {"preset": given["preset"]} if "preset" in given else {}
-        name, defaults = choose(options["privacy"], check_integer("episodes", episodes), spec, **asked)
+        name, defaults = choose(privacy, check_integer("episodes", episodes), spec, **asked)
         kind = _class(name)
         options = {**defaults, **given}
     if not isinstance(spec, Spec):

@@ -52,6 +52,9 @@ class AssignedAgent(LearningAgent):
         self.played = 0
         self._policies, self._ends = policies, np.cumsum(users, dtype=np.int64)
 
+    def _ready(self) -> None:
+        """Called before anything of the current batch is looked at: the place to finish what was interrupted."""
+
     @property
     def leftover(self) -> NDArray[np.int64]:
         """What users play who are in no batch, (H, S)."""
@@ -61,21 +64,25 @@ class AssignedAgent(LearningAgent):
     def encoder(self) -> Encoder[Report]:
         """What runs at the user."""
         self._check_here()
+        self._ready()
         return _Attended(self.privatizer.encoder, self)
 
     @property
     def policy(self) -> NDArray[np.int64]:
         """For the next user, (H, S): the next one of the batch's public schedule; at last `leftover`."""
+        self._ready()
         i = int(np.searchsorted(self._ends, self.played, side="right"))
         return self._policies[i].copy() if i < len(self._ends) else self.leftover.copy()
 
     @property
     def assignments(self) -> list[tuple[NDArray[np.int64], int]]:
         """The public schedule of the current batch: policies, and how many users play each, in order."""
+        self._ready()
         users = np.diff(self._ends, prepend=0)
         return [(policy.copy(), int(n)) for policy, n in zip(self._policies, users, strict=True)]
 
     @property
     def tallied(self) -> bool:
         """In simulation: whether ``privatizer.tally()`` may stand for the users and the shuffler of a batch."""
+        self._ready()
         return bool(getattr(self.privatizer, "simulated", False))

@@ -126,6 +126,8 @@ class CentralLearner(Learner):
         self.privatizer = make_weighted(
             self.layout, privacy, capacity=self.episodes, horizon=reads, rng=agent.streams[Role.NOISE]
         )
+        everything = self.privatizer.encoder
+        self._alike = {"want": everything.want, "ahead": everything.ahead}
         self.extended = 0.0
 
     def _own_schedule(self, first: int) -> Listed:
@@ -145,7 +147,10 @@ class CentralLearner(Learner):
         left = size - sum(users)
         users.append(left)
         played = np.array(users, dtype=np.int64)
-        carried = self._carried(model, policies, played) if released is not None and self.own.focus and size else {}
+        if released is not None and self.own.focus and size:
+            carried = self._carried(model, policies, played)
+        else:  # said even so: else an encoder would keep what another plan gave it
+            carried = {name: array.copy() for name, array in self._alike.items()}
         return Plan(policies[played > 0], played[played > 0], exploit, carried)
 
     def _ties(self, rng: np.random.Generator) -> NDArray[np.float64]:

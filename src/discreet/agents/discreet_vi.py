@@ -32,6 +32,7 @@ class DiscreetVI(AssignedAgent):
     """
 
     name = "discreet-vi"
+    _unplanned: Any = None  # a release from which nothing is planned yet
 
     def __init__(
         self,
@@ -84,8 +85,9 @@ class DiscreetVI(AssignedAgent):
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What the encoder of the current batch was given by the plan: as public as the policies."""
-        return dict(self._carried)
+        """What the encoder of the current batch was given by the plan, as it has it: as public as the policies."""
+        self._ready()
+        return {name: getattr(self.privatizer.encoder, name) for name in self._carried}
 
     def _put(self, plan: Plan) -> None:
         """Begins a batch with a plan."""
@@ -102,10 +104,29 @@ class DiscreetVI(AssignedAgent):
 
     def plan(self, released: Any) -> None:
         """Goes on from the release of one batch to the policies, and questions, of the next."""
-        self._put(self.learner.plan(released, self.count, self._next_size, self.streams[Role.AGENT]))
+        self._unplanned = released
+        self._ready()
+
+    def _ready(self) -> None:
+        """Plans from the last release if that is to be done: if it is interrupted, it is done anew when it is needed.
+
+        The release is out and its users are counted, so the batch that follows must have its own policies.
+        """
+        if self._unplanned is None:
+            return
+        rng = self.streams[Role.AGENT]
+        before, drawn = self.learner.state(), rng.bit_generator.state
+        try:
+            self._put(self.learner.plan(self._unplanned, self.count, self._next_size, rng))
+        except BaseException:
+            self.learner.restore(before)
+            rng.bit_generator.state = drawn
+            raise
+        self._unplanned = None
 
     def snapshot(self) -> tuple[dict[str, Any], Any]:
         """Returns copies of all that changes: personal data and noise, and what was planned."""
+        self._ready()
         planned = {
             "learner": self.learner.state(),
             "played": self.played,
@@ -119,6 +140,7 @@ class DiscreetVI(AssignedAgent):
     def restore(self, snapshot: tuple[dict[str, Any], Any]) -> None:
         """Goes back to a `snapshot`, which is used up."""
         sums, planned = snapshot
+        self._unplanned = None
         self.privatizer.restore(sums)
         self.learner.restore(planned["learner"])
         self._policies, self._ends, self.played = planned["policies"], planned["ends"], planned["played"]

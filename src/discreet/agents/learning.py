@@ -211,9 +211,7 @@ class LearningAgent:
         if privacy is None and not self.private:
             return NonPrivate()
         if not isinstance(privacy, TrustModel):
-            got = "" if privacy is None else f", got {type(privacy).__name__}"
-            known = "Central(epsilon=1.0), Local(…), Shuffle(…) or NonPrivate()"
-            raise InvalidInput(f"{self.name} needs a trust model: privacy={known}{got}")
+            raise no_trust(self.name, privacy)
         if not self.private and not isinstance(privacy, NonPrivate):
             kind = type(privacy).__name__
             raise InvalidInput(
@@ -327,6 +325,13 @@ class LearningAgent:
         if self.on_release is not None:
             for released in untold:
                 self.on_release(*released)
+
+
+def no_trust(name: str, privacy: object) -> InvalidInput:
+    """Returns what is said of an agent that was given no trust model."""
+    got = "" if privacy is None else f", got {type(privacy).__name__}"
+    known = "Central(epsilon=1.0), Local(…), Shuffle(…) or NonPrivate()"
+    return InvalidInput(f"{name} needs a trust model: privacy={known}{got}")
 
 
 def default_update(privacy: TrustModel | None, episodes: int) -> int:

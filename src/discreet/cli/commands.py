@@ -48,7 +48,8 @@ _SHOWN = ("preset", "stationary", "failure", "bonus_scale", "accounting")
 @click.option(
     "--update-every",
     type=parse.UPDATE_EVERY,
-    help="People between updates, or geometric.  [default: 1; shuffle: a hundredth of all, at most 500]",
+    help="People between updates, or geometric.  [default: 1; shuffle: a hundredth of all, at most 500; discreet-vi: "
+    "a schedule of its own]",
 )
 @parse.SHARE_STEPS
 @click.option("--policies", help="sdp-pe: implicit, or enumerate, which lists all of them.  [default: implicit]")

@@ -177,7 +177,9 @@ class Sweep:
             _check_keys(table, where)
             for identity, setting in _expand({**shared, **table}, where):
                 if identity in settings:
-                    raise InvalidInput(f"{where} repeats a setting: {text(setting.config([0, 0], []))}")
+                    again, first = (text(found.config([0, 0], [])) for found in (setting, settings[identity]))
+                    why = "" if again == first else f" comes to the same as {first}"
+                    raise InvalidInput(f"{where} repeats a setting: {again}{why}")
                 settings[identity] = setting
         alpha = document.get("alpha", [0.1, 1.0])
         if not isinstance(alpha, list) or not all(_NUMBER.fits(value) and 0 <= value < float("inf") for value in alpha):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["CentralPrivatizer", "CentralServer", "choose_sum", "paper_scale"]
 
 
-def choose_sum(privacy: Central, horizon: int, sensitivity: Sensitivity) -> tuple[str, Budget]:
+def choose_sum(privacy: Central, horizon: int, sensitivity: Sensitivity, size: int = 1) -> tuple[str, Budget]:
     """Returns the sum that ``privacy`` names and the budget it is calibrated for.
 
     For ``"auto"`` the sum with the least noise in its worst read: with Gaussian noise for δ > 0, or with Laplace
@@ -33,7 +33,7 @@ def choose_sum(privacy: Central, horizon: int, sensitivity: Sensitivity) -> tupl
         return ("tree" if privacy.sum == "auto" else privacy.sum), Budget(privacy.epsilon)
     if privacy.sum != "auto":
         return privacy.sum, privacy.budget
-    return quietest(horizon, sensitivity, *dict.fromkeys((privacy.budget, Budget(privacy.epsilon))))
+    return quietest(horizon, sensitivity, *dict.fromkeys((privacy.budget, Budget(privacy.epsilon))), size=size)
 
 
 def paper_scale(epsilon: float, steps: int, reads: int) -> float:
@@ -123,7 +123,7 @@ class CentralPrivatizer(CentralServer):
         released = (self.layout.counted, self.layout.families)
         sensitivity = tabular(*released, stationary=self.layout.stationary)
         bound = tabular_user(*released, stationary=self.layout.stationary)
-        name, budget = choose_sum(privacy, horizon, sensitivity)
+        name, budget = choose_sum(privacy, horizon, sensitivity, self.layout.size)
         if privacy.calibration == "paper":
             self.sum = self._printed(name, capacity, horizon, sensitivity, rng, bound)
         else:

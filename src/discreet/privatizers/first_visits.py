@@ -280,6 +280,8 @@ class FirstVisitPrivatizer:
     def recalibrate(self, encoders: Sequence[FirstVisitEncoder | SimulatedFirstVisitEncoder]) -> None:
         """Takes the noise of ``encoders`` (see `encoders`) instead of what was calibrated."""
         self._tables = dict(zip(self._tables, encoders, strict=True))
+        for derived in ("guarantee", "error"):  # those of other noise, if they were asked for before
+            self.__dict__.pop(derived, None)
         self.encoder = replace(self._tables[self.batch_size], cells=self.encoder.cells)
 
     @property

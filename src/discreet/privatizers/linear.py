@@ -208,7 +208,7 @@ class LinearCentral(_FeatureServer, CentralServer):
             return
         name = privacy.sum
         if name == "auto":
-            name, _ = quietest(horizon, sensitivity, privacy.budget)
+            name, _ = quietest(horizon, sensitivity, privacy.budget, size=layout.size)
         self.sum = calibrated(
             name,
             layout.size,

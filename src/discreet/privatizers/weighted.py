@@ -128,7 +128,7 @@ class WeightedCentral(_WeightedServer, CentralServer):
         self.privacy = privacy
         name = privacy.sum
         if name == "auto":
-            name, _ = quietest(horizon, layout.sensitivity, privacy.budget)
+            name, _ = quietest(horizon, layout.sensitivity, privacy.budget, size=layout.size)
         self.sum = calibrated(
             name,
             layout.size,

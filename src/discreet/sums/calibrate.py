@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from discreet.errors import InvalidInput, UnknownName, check_integer
 from discreet.privacy import accounting
+from discreet.sums import optimal
 from discreet.sums.base import PrivateSum
 from discreet.sums.factorisation import KINDS
 
@@ -79,11 +80,16 @@ def worst_std(name: str, horizon: int, sensitivity: Sensitivity, budget: Budget)
     return unit * math.sqrt(shape.worst_variance)
 
 
-def quietest(horizon: int, sensitivity: Sensitivity, *budgets: Budget) -> tuple[str, Budget]:
-    """Returns the sum with the least noise in its worst read, and the budget of ``budgets`` that it is proven for."""
+def quietest(horizon: int, sensitivity: Sensitivity, *budgets: Budget, size: int = 1) -> tuple[str, Budget]:
+    """Returns the sum with the least noise in its worst read, and the budget of ``budgets`` that it is proven for.
+
+    Sums that would take gigabytes for ``size`` coordinates are left out.
+    """
     found: list[tuple[float, int, str, Budget]] = []
     for i, budget in enumerate(budgets):
         for name in CENTRAL:
+            if name == "optimal" and horizon * size > optimal.MOST_DRAWS:
+                continue  # it keeps the draws of all reads
             with contextlib.suppress(InvalidInput):  # not proven for this δ, or not for so many reads
                 found.append((worst_std(name, horizon, sensitivity, budget), i, name, budget))
     return min(found)[2:]

@@ -22,10 +22,12 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MOST", "prefix"]
+__all__ = ["MOST", "MOST_DRAWS", "prefix"]
 
 #: Reads at most.
 MOST = 64
+#: Draws that are kept at most where another sum would do: 256 MiB.
+MOST_DRAWS = 2**25
 _ROUNDS, _CLOSE = 200, 1e-4
 
 
