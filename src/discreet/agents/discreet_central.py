@@ -1,4 +1,26 @@
-"""discreet-vi with a trusted server: weighted counts, sparse estimates, explorers and an exploiter."""
+"""discreet-vi with a trusted server: weighted counts, sparse estimates, explorers and an exploiter.
+
+Letters: S states, A actions, H steps; c = (s,a) a cell; m̃, ν̃, ρ̃ the released sums of weights w over transitions,
+visits and rewards (`discreet.privatizers.weights`), k_n and k_r their scales, z = ½ the middle of the rewards; σ the
+noise in m̃.
+
+    estimates  n̂ = (Σ_{s'} m̃/S + k_n²ν̃)/(1/S + k_n²), then again with Σ f·m̃ and 1/Σf for Σ m̃ and 1/S, where f is
+               the posterior probability that a transition is more than noise; R̃ = ρ̃ + z·n̂;
+               P̂ and r̂: posterior means of m̃ and R̃ under "0 with a large probability, else uniform on [0, n̂]"
+    explorers  eight policies a batch, of several kinds (ξ, κ): a cell with n̂ ≤ κσ_n̂ is worth H−h+1; another one
+               r̂ + P̂V + ξ(σ‖V − mean V‖ + σ_r)/n̂ + 0.3√(Var V/n̂), at most H−h+1
+    exploiter  unknown cells are worth nothing, and there is no bonus
+    who        all explore up to user 20·s₁·q, s₁ = √(2L)/μ, q = max(1, cells/H), and while the exploiter's value is
+               below half of an explorer's; then a share (20·s₁·q/k)² does
+    focus      g(c) = min(1, 2σ_n̂/n̂)² for known cells, else 1; F is what the batch's policies are expected to want
+    reads      the first after 6·s₁·√q users, then after 15 % more users, later 30 %: public
+
+Steps that may differ have a second block of counts, a set for each step. Where they change is found from it: the split
+of the steps with the largest Σ max(z² − 9, 0) over all transitions and rewards, if any |z| > 4.5, and so on within the
+parts. What does not differ between the parts stays pooled.
+
+docs/agents/discreet-vi.md has the proof of privacy, measurements, and what each part is worth.
+"""
 
 from __future__ import annotations
 

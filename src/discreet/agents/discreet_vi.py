@@ -1,4 +1,14 @@
-"""discreet-vi: our own learner, which makes a proven ε useful."""
+"""discreet-vi: our own learner, which makes a proven ε useful.
+
+What people are asked, and what is planned from the answers, is different under each trust model:
+
+    Central  weighted counts of bounded length          `discreet.agents.discreet_central`
+    Local    one question about one cell a user         `discreet.agents.discreet_local`
+    Shuffle  first visits to few public cells a batch   `discreet.agents.discreet_shuffle`
+
+They have in common: estimates that know that most counts are 0 (`_kernels/sparse.py`), cells that are known or not,
+explorers who go where something is unknown, and a public schedule of who plays what within a batch.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +35,11 @@ __all__ = ["DiscreetVI"]
 
 class DiscreetVI(AssignedAgent):
     """Our own learner: asks people for what helps most under each trust model, explores and exploits side by side.
+
+    Args:
+        share_steps: With a trusted server and ``stationary=False``: whether steps share what they have in common.
+        preset: ``"practical"``; no theorem is claimed.
+        update_every: Users a batch; a schedule of its own by default.
 
     Guarantee:
         That of its private sums. What is asked, played and planned depends on earlier releases, public sizes and the
