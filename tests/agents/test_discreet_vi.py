@@ -297,12 +297,11 @@ def test_the_papers_agents_do_not_take_weighted_counts(name):
 
 def test_a_budget_says_what_is_released(discreet_):
     command = ("budget", "riverswim", "--agent", "discreet-vi", "-d", "1e-6")
-    blocks = {("--stationary",): "pooled", (): "pooled, steps", ("--no-share-steps",): "steps"}
+    blocks = {("--stationary",): "pooled", (): "pooled and for each step", ("--no-share-steps",): "for each step"}
     for options, expected in blocks.items():
         code, out, _ = discreet_(*command, *options)
         assert code == 0
-        assert re.search(rf"blocks +{expected}\n", out)
-        assert re.search(r"release +weighted\n", out)
+        assert re.search(rf"released +weighted counts, {expected}: [\d,]+\n", out)
         assert "simulation only" in out
     code, _, err = discreet_("budget", "riverswim", "--no-share-steps")
     assert (code, err.count("\n")) == (2, 1)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from discreet.cli import parse
 from discreet.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from discreet.privacy import TrustModel
 
 __all__ = ["audit", "budget"]
 
@@ -46,6 +43,7 @@ def budget(
     from discreet import envs
     from discreet.agents.auto import choose
     from discreet.experiments.budget import BudgetReport, ValuesReport
+    from discreet.experiments.own_budget import own_budget
     from discreet.experiments.staged_budget import StagedBudget
     from discreet.mdp import Spec
 
@@ -74,21 +72,9 @@ def budget(
         if options.pop("accounting") is not None or options.pop("noise_scale") is not None:
             raise InvalidInput(f"--accounting and --noise-scale are for rlsvi, got agent {options['agent']}")
         assert privacy is not None  # else there is a noise scale
-        kinds: dict[str, Any] = {"sdp-pe": StagedBudget, "discreet-vi": _own(privacy)}
-        report = kinds.get(options["agent"], BudgetReport).make(title, spec, privacy, **options)
+        kinds: dict[str, Any] = {"sdp-pe": StagedBudget.make, "discreet-vi": own_budget}
+        report = kinds.get(options["agent"], BudgetReport.make)(title, spec, privacy, **options)
     click.echo(json.dumps(report.to_dict()) if as_json else report.to_text())
-
-
-def _own(privacy: TrustModel) -> Any:
-    """Returns the report on discreet-vi, which asks something else under every trust model."""
-    from discreet.experiments.first_visit_budget import FirstVisitBudget
-    from discreet.experiments.question_budget import QuestionBudget
-    from discreet.experiments.weighted_budget import WeightedBudget
-    from discreet.privacy import Local, Shuffle
-
-    if isinstance(privacy, Shuffle):
-        return FirstVisitBudget
-    return QuestionBudget if isinstance(privacy, Local) else WeightedBudget
 
 
 @click.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -143,20 +143,6 @@ class WeightedCentral(_WeightedServer, CentralServer):
     def error(self) -> float:
         """Standard deviation of the noise in a transition count, at the noisiest read."""
         return self.sum.worst_std
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What the noise is for, and how large it is."""
-        layout = self.layout
-        named = zip(("pooled", "steps"), (layout.pooled, layout.steps), strict=True)
-        return {
-            "release": "weighted",
-            "blocks": ", ".join(name for name, share in named if share > 0),
-            "counts": layout.size,
-            "sensitivity_l2": layout.sensitivity.l2,
-            "std_fresh": self.sum.fresh_std,
-            "std_worst_read": self.sum.worst_std,
-        }
 
     def counts(self) -> WeightedCounts:
         """Ends the batch and returns what is released."""

@@ -1,4 +1,4 @@
-"""What `discreet budget --agent discreet-vi --trust shuffle` prints."""
+"""What `discreet budget --agent discreet-vi` prints; under local privacy: tests/cli/test_cli.py."""
 
 from __future__ import annotations
 
