@@ -138,12 +138,15 @@ def released(found):
         *("visits", "transitions", "rewards", "values", "reward_gram", "reward_vector", "value_gram", "value_vector"),
         *("asked", "cells", "blocks", "error"),
     )
-    return {name: getattr(found, name) for name in names if hasattr(found, name)}
+    numbers = {name: getattr(found, name) for name in names if hasattr(found, name)}
+    if "error" not in numbers:
+        numbers["error"] = getattr(found, "regulariser", found.std)
+    return numbers
 
 
 def scales(agent):
     """Returns how much noise was calibrated, and the bound on its error."""
-    private = agent.privatizer
+    private = agent.mechanism
     return {name: getattr(private, name) for name in ("fresh_std", "worst_std", "error") if hasattr(private, name)}
 
 

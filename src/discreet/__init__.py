@@ -47,7 +47,7 @@ _NAMES = {
     "LinearMDP": "mdp",
     "TabularMDP": "mdp",
     "Trajectory": "mdp",
-    "simulate": "experiments",
+    "simulate": "runtime",
 }
 
 __all__ = [
@@ -71,6 +71,7 @@ __all__ = [
     "privacy",
     "privatizers",
     "results",
+    "runtime",
     "simulate",
     "sums",
     "testing",
@@ -89,13 +90,14 @@ if TYPE_CHECKING:
         privacy,
         privatizers,
         results,
+        runtime,
         sums,
         testing,
         theory,
     )
-    from discreet.experiments import simulate
     from discreet.mdp import LinearMDP, TabularMDP, Trajectory
     from discreet.privacy import Budget, Central, Guarantee, Local, NonPrivate, Shuffle
+    from discreet.runtime import simulate
 
 
 def __getattr__(name: str) -> Any:

@@ -1,170 +1,428 @@
-"""What all tabular agents share: planning on private counts, and compiled blocks."""
+"""What an agent is, and what all our agents share: rounds of a plan, a batch and a release."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+import dataclasses
+import inspect
+import weakref
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
-from discreet import privatizers
-from discreet.agents.learning import Agent, LearningAgent, default_update
-from discreet.noise import Role
-from discreet.privatizers import CentralPrivatizer, Collector, NonPrivatePrivatizer, PrivateCounts, project
-from discreet.privatizers.encoders import RawEncoder
+from discreet.agents.rounds import Plan, Proposal, Schedule
+from discreet.errors import (
+    CapacityExceeded,
+    InvalidInput,
+    UnknownName,
+    check_flag,
+    check_fraction,
+    check_integer,
+    check_number,
+)
+from discreet.noise import Role, seed_sequence, stream
+from discreet.noise.fast import FastSource
+from discreet.privacy import Batch, NonPrivate, Report, Shuffle, TrustModel
+from discreet.privatizers import Privatizer
 
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
+    from discreet.agents.rounds import Listed, Stages
     from discreet.mdp import Spec
-    from discreet.mdp.finite import SampleTables
-    from discreet.noise import Seed
-    from discreet.privacy import TrustModel
-    from discreet.privatizers import Privatizer
+    from discreet.noise import Seed, Source
+    from discreet.privacy import Guarantee
+    from discreet.privatizers import Encoder, Mechanism, Shuffler
 
-__all__ = ["Agent", "LearningAgent", "TabularAgent", "default_update"]
+__all__ = ["Agent", "LearningAgent", "default_update"]
+
+_SOURCES = (Role.ENCODER, Role.SHUFFLER, Role.NOISE)
 
 
-class TabularAgent(LearningAgent):
-    """A planner on private counts; subclasses say which.
+class Agent(Protocol):
+    """What `discreet.simulate` and `discreet.testing.check_agent` ask of an agent; yours need not inherit anything.
 
-    Subclasses give ``name``, the compiled ``kernel``, the ``error_bound`` that it uses and its ``parameters``.
-
-    Attributes:
-        projects: Whether it plans on projected counts.
-        share: Which share of ``failure`` the error bound of the counts gets.
+    A user plays ``policy``; ``encoder.encode`` turns the trajectory into a report on the user's device; after
+    ``batch_size`` users the ``shuffler`` makes a batch of the reports, and ``observe`` shows it to the server.
     """
 
-    projects: ClassVar[bool] = False
-    share: ClassVar[float] = 1.0
+    spec: Spec
+    episodes: int
+
+    @property
+    def encoder(self) -> Encoder[Report]:
+        """At the user."""
+
+    @property
+    def shuffler(self) -> Shuffler[Any, Any]:
+        """Between the users and the server."""
+
+    @property
+    def policy(self) -> NDArray[Any]:
+        """For the next slot, (H, S) or (H, S, A); depends on earlier batches only."""
+
+    @property
+    def batch_size(self) -> int:
+        """Size of the current batch: public."""
+
+    @property
+    def count(self) -> int:
+        """Number of users observed."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is proven for this agent."""
+
+    def observe(self, batch: Any) -> None:
+        """At the server: updates the sums and plans anew."""
+
+
+class _Mind(NamedTuple):
+    """What was learned so far and the plan that follows from it: replaced together, or not at all."""
+
+    state: Any
+    plan: Plan
+
+
+class LearningAgent:
+    """A planner on private releases; subclasses say what is asked, and how it plans.
+
+    A round: `plan` says what the slots of a batch play and what their encoder is given; the reports go to the
+    `shuffler`; `observe` folds its batch in and releases, both or nothing; the next plan is a pure function of the
+    release, of what was learned before and of the agent's own randomness. If planning fails, the release stands, and
+    the plan is made when it is next asked for.
+
+    Subclasses give ``name``, say with `_build` what is asked, and learn with `_learn`.
+
+    Attributes:
+        name: Of the agent.
+        private: Whether it takes a private trust model.
+        protects: What of a person its guarantee protects then.
+        linear: Whether it learns from sums of feature products instead of counts.
+        mixed: Whether its policies are probabilities, (H, S, A).
+        fast: Whether a simulation may take its short cuts (`discreet.runtime.fast`). It is not inherited: whoever
+            changes an agent goes through the protocol until they say otherwise.
+        on_release: If set, called after every release with what was released, the policy that was planned from it and
+            the number of users so far. Whatever it does, the release stands.
+    """
+
+    name: ClassVar[str]
+    private: ClassVar[bool] = True
+    protects: ClassVar[str] = "trajectory"
+    linear: ClassVar[bool] = False
+    mixed: ClassVar[bool] = False
+    fast: ClassVar[bool] = False
+    _saved: Path | None = None
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        cls.fast = vars(cls).get("fast", False)
 
     def __init__(
         self,
         spec: Spec,
         *,
         episodes: int,
-        privacy: TrustModel | None = None,
-        preset: str = "practical",
-        stationary: bool = False,
-        update_every: int | str | None = None,
-        failure: float = 0.05,
-        bonus_scale: float = 1.0,
-        seed: Seed = None,
+        privacy: TrustModel | None,
+        preset: str,
+        stationary: bool,
+        update_every: int | str | None,
+        failure: float,
+        bonus_scale: float,
+        seed: Seed,
     ) -> None:
-        self._constants: dict[float, tuple[float, NDArray[np.float64]]] = {}
-        super().__init__(
-            spec,
-            episodes=episodes,
-            privacy=privacy,
-            preset=preset,
-            stationary=stationary,
-            update_every=update_every,
-            failure=failure,
-            bonus_scale=bonus_scale,
-            seed=seed,
-        )
-        if not self.mixed:
-            self.plan(self.privatizer.counts())
+        from discreet.agents import PRESETS
 
-    def _build(self) -> Privatizer[Any, Any]:
-        assert self.privacy is not None
-        return privatizers.make(
-            self.spec,
-            self.privacy,
-            capacity=self.episodes,
-            batches=self.batches or [self.schedule.batch_size(0)],
-            stationary=self.stationary,
-            failure=self.failure * self.share,
-            rng=self.streams[Role.NOISE],
-        )
+        if preset not in PRESETS:
+            raise UnknownName("preset", preset, PRESETS)
+        self.spec = spec
+        self.episodes = check_integer("episodes", episodes)
+        self.privacy: TrustModel | None = self._trust(privacy)
+        self.preset = preset
+        self.stationary = check_flag("stationary", stationary)
+        self.failure = check_fraction("failure", failure)
+        self.bonus_scale = check_number("bonus_scale", bonus_scale)
+        self.schedule: Schedule | Stages | Listed = self._schedule(update_every)
+        self.seed = seed_sequence(seed)
+        self.rng = stream(self.seed, Role.AGENT)
+        self.sources: dict[Role, Source] = {role: FastSource(stream(self.seed, role)) for role in _SOURCES}
+        self.on_release: Callable[[Any, NDArray[Any], int], None] | None = None
+        self.privatizer: Privatizer[Any, Any, Any] = Privatizer(self._build(), self.sources[Role.NOISE])
+        self._seen: weakref.WeakSet[Batch] = weakref.WeakSet()
+        self._shuffler = self.mechanism.shuffler()
+        self._mind = self._begun()
 
-    @property
-    def kernel(self) -> Any:
-        """The compiled planner."""
+    def _schedule(self, update_every: int | str | None) -> Schedule | Stages | Listed:
+        """Returns when the policy changes."""
+        return Schedule(default_update(self.privacy, self.episodes) if update_every is None else update_every)
+
+    @cached_property
+    def batches(self) -> list[int]:
+        """How many users each whole batch has, in order."""
+        found: list[int] = np.diff(self.schedule.ends(0, self.episodes), prepend=0).tolist()
+        return found
+
+    def _build(self) -> Mechanism[Any, Any, Any]:
+        """Returns what is asked, under the trust model."""
         raise NotImplementedError
 
-    def error_bound(self, error: float) -> float:
-        """Returns the paper's E for counts with the bound ``error`` on their noise."""
+    def _start(self, first: Any, size: int, rng: np.random.Generator) -> tuple[Any, Proposal]:
+        """Returns what is learned before anybody came, and what the first batch plays."""
         raise NotImplementedError
 
-    def parameters(self, E: float) -> NDArray[np.float64]:
-        """Returns the constants that the kernel reads."""
+    def _learn(
+        self, state: Any, released: Any, count: int, size: int, rng: np.random.Generator
+    ) -> tuple[Any, Proposal]:
+        """Returns what is learned with a release, and what the next batch plays. Pure: ``state`` stays as it was.
+
+        Args:
+            state: What was learned before.
+            released: What the last batch's end released.
+            count: Users so far.
+            size: Users of the next batch; 0 if there is none any more.
+            rng: The agent's own randomness.
+        """
         raise NotImplementedError
 
-    def constants(self, error: float) -> tuple[float, NDArray[np.float64]]:
-        """Returns E and the kernel's parameters for counts with the bound ``error``."""
-        if error not in self._constants:
-            E = self.error_bound(error)
-            self._constants = {error: (E, self.parameters(E))}
-        return self._constants[error]
-
-    def plan(self, counts: PrivateCounts) -> None:
-        """Computes Q, V and the policy from ``counts`` (and from what was planned before, where the paper does)."""
-        E, parameters = self.constants(counts.error)
-        if self.projects:
-            counts = project(counts, E)
-        arrays = (counts.visits, counts.transitions, counts.rewards)
-        self.kernel(parameters, tuple(np.ascontiguousarray(x, dtype=np.float64) for x in arrays), self._planned)
+    @property
+    def mechanism(self) -> Mechanism[Any, Any, Any]:
+        """What is asked and answered for: public."""
+        return self.privatizer.mechanism
 
     @property
-    def compiled(self) -> bool:
-        """Whether `play` does what the protocol does: nobody has put other parts into this agent."""
-        known = type(self.privatizer) in (NonPrivatePrivatizer, CentralPrivatizer)
-        return known and self._own("plan", TabularAgent) and self._unaltered
-
-    def _own(self, name: str, kind: type) -> bool:
-        """Whether a method of this agent is the one of a class."""
-        return getattr(getattr(self, name), "__func__", None) is getattr(kind, name)
+    def options(self) -> dict[str, Any]:
+        """What `discreet.agents.make` was given, beside the sizes and the seed."""
+        names = [name for name in inspect.signature(type(self)).parameters if name not in ("spec", "episodes", "seed")]
+        return {name: getattr(self.schedule if name == "update_every" else self, name) for name in names}
 
     @property
-    def _unaltered(self) -> bool:
-        """Whether what all agents share is as it was built."""
-        inherited = ("batch_size", "policy", "constants")
-        own = all(getattr(type(self), name) is getattr(TabularAgent, name) for name in inherited)
-        parts = type(self.encoder) is RawEncoder and type(self.shuffler) is Collector
-        return own and parts and self._own("observe", TabularAgent)
+    def resolved(self) -> dict[str, Any]:
+        """What became of all that was left open: this agent, its options, the sum and its noise."""
+        options = {name: value for name, value in self.options.items() if name != "privacy"}
+        return {"agent": self.name, **options, "sum": self.mechanism.name, "noise": self.mechanism.noise}
+
+    def _trust(self, privacy: TrustModel | None) -> TrustModel | None:
+        """Returns the trust model, if this agent can have it."""
+        if privacy is None and not self.private:
+            return NonPrivate()
+        if not isinstance(privacy, TrustModel):
+            raise no_trust(self.name, privacy)
+        if not self.private and not isinstance(privacy, NonPrivate):
+            from discreet import agents
+
+            kind, others = type(privacy).__name__, [name for name in agents.NAMES if agents.is_private(name)]
+            raise InvalidInput(
+                f"{self.name} offers no privacy: privacy must be NonPrivate(), got {kind}; private agents are "
+                f"{', '.join(others)}"
+            )
+        return privacy
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an agent is not copied: two copies would hide different users behind the same noise")
+
+    def __repr__(self) -> str:
+        return f"<{self.name} agent after {self.count} of {self.episodes} users: {self.guarantee}>"
 
     @property
-    def release_size(self) -> int:
-        """How many numbers a release has, visits, transitions and rewards; asking releases nothing."""
-        S, A, steps = self.spec.states, self.spec.actions, 1 if self.stationary else self.spec.horizon
-        return steps * S * A * (S + 2)
+    def guarantee(self) -> Guarantee:
+        """What is proven for this agent, with the sources that its noise comes from."""
+        secure = all(self.sources[role].kind == "secure" for role in self.mechanism.draws)
+        return self.mechanism.promise("secure" if secure else "fast")
 
-    def play(self, tables: SampleTables, draws: NDArray[np.float64], replan: NDArray[np.bool_]) -> NDArray[Any]:
-        """As `LearningAgent.play` says, in one compiled call."""
-        from discreet.agents._kernels import block
-        from discreet.mdp import _kernels
-        from discreet.privatizers._kernels import project as project_kernel
+    @property
+    def count(self) -> int:
+        """Number of users observed."""
+        return self.privatizer.count
 
+    @property
+    def batch_size(self) -> int:
+        """Users in the current batch."""
+        return self.schedule.batch_size(self.count)
+
+    @property
+    def plan(self) -> Plan:
+        """The current round: what every slot of the batch plays, and what its encoder is given."""
+        if self._mind.plan.version < self.privatizer.version:
+            self._replan()
+        return self._mind.plan
+
+    @property
+    def policy(self) -> NDArray[Any]:
+        """For the next slot, (H, S) or (H, S, A): that after the reports which the shuffler holds.
+
+        Reading it changes nothing. Whoever keeps the reports of a batch elsewhere asks ``plan.policy(slot)``.
+        """
+        return self.plan.policy(len(self._shuffler.reports))
+
+    @property
+    def encoder(self) -> Encoder[Report]:
+        """What runs at the people of the current batch."""
         self._check_here()
-        private = self.privatizer
-        assert isinstance(private, NonPrivatePrivatizer | CentralPrivatizer)
-        self._check_room(len(draws))
-        marks, H, layout, before = int(replan.sum()), self.spec.horizon, private.layout, self.count
-        total, released, advance, *noise = private.sum.stretch(len(draws), marks)
-        E, parameters = self.constants(private.error)
-        visible = layout.split(released)
-        prepared = (*(np.empty_like(x) for x in visible[:2]), visible[2]) if self.projects else visible
-        policies = np.empty((marks + 1, *self._policy.shape), dtype=self._policy.dtype)
-        releases = np.empty((marks if self.on_release else 0, layout.size))
-        block.play(
-            _kernels.sample_mixed if self.mixed else _kernels.sample,
-            tuple(tables),
-            advance,
-            (total, released, *noise, np.empty(layout.size), not layout.visits),
-            project_kernel,
-            E if self.projects else -1.0,
-            self.kernel,
-            parameters,
-            (layout.split(total), visible, prepared),
-            self._planned,
-            draws,
-            replan,
-            policies,
-            releases,
-            (np.empty(H + 1, dtype=np.int64), np.empty(H, dtype=np.int64), np.empty(H)),
-        )
-        private.sum.resume(waiting=not replan[-1] if len(replan) else False)
-        for row, policy, last in zip(releases, policies[1:], np.flatnonzero(replan), strict=False):
-            released_counts = PrivateCounts(*layout.split(row), private.error)
-            self._untold.append((released_counts, policy.copy(), before + int(last) + 1))
-        return policies
+        return self.plan.encoder
+
+    @property
+    def shuffler(self) -> Shuffler[Any, Any]:
+        """What makes a batch of reports; it holds those in transit."""
+        self._check_here()
+        plan = self.plan  # its round is what the shuffler works for
+        if self._shuffler.version != plan.version:
+            self._shuffler.begin(plan.version, plan.size, plan.encoder)
+        return self._shuffler
+
+    def observe(self, batch: Batch) -> None:
+        """Folds a batch in, releases and plans anew. Nothing changes if an error is raised before the release.
+
+        Raises:
+            InvalidInput: If the batch is not of the current round, or has been observed.
+            InvalidPersonalData: If somebody's data is out of bounds; the message names the bound only.
+            CapacityExceeded: If there is no room for it.
+        """
+        self._check_here()
+        if not isinstance(batch, Batch):
+            raise TypeError(f"expected a Batch, got {type(batch).__name__}")
+        plan = self.plan  # if the last one could not be made, it is made now
+        if batch in self._seen or (batch.version is not None and batch.version < plan.version):
+            raise InvalidInput("this batch has been observed: nobody is counted twice")
+        if batch.version is not None and batch.version > plan.version:
+            raise InvalidInput(f"this batch is of round {batch.version}, the current one is {plan.version}")
+        self._check_room(batch.users)
+        if batch.users != self.batch_size:
+            raise InvalidInput(f"the current batch has {self.batch_size} users, got {batch.users}")
+        self.privatizer.observe(batch, plan.encoder)
+        self._seen.add(batch)
+        self._replan()
+
+    @property
+    def learned(self) -> Any:
+        """What was learned so far, from releases and the agent's own randomness alone."""
+        _ = self.plan  # made now, if it could not be before
+        return self._mind.state
+
+    def absorb(self, kept: Any, users: int) -> None:
+        """In simulation: goes on from what a short cut folded, as `observe` does."""
+        self._check_here()
+        self._check_room(users)
+        self.privatizer.absorb(kept, users)
+        self._replan()
+
+    def settle(self, state: Any, proposed: Callable[[int], Proposal]) -> None:
+        """In simulation: takes what a compiled block learned, and the proposal that follows for a size of batch."""
+        size = self._next_size(self.count)
+        plan = self._planned(proposed(size), self.privatizer.version, self.count, size)
+        self._mind = _Mind(state, plan)
+
+    def anew(self, noise: Source) -> None:
+        """Forgets everybody and begins again with noise from another source: for auditors, who run an agent often.
+
+        What is public stays as it was calibrated. Nothing that was released before is released again.
+        """
+        self.sources[Role.NOISE] = noise
+        self.privatizer = Privatizer(self.mechanism, noise)
+        self._shuffler = self.mechanism.shuffler()
+        self._mind = self._begun()
+
+    def pack_learned(self, state: Any) -> Any:
+        """Returns what was learned as plain records, for a hand-over."""
+        return state
+
+    def unpack_learned(self, packed: Any) -> Any:
+        """The inverse of `pack_learned`."""
+        return packed
+
+    def resume(self, state: Any, plan: dict[str, Any]) -> None:
+        """Goes on from what another machine handed over."""
+        self._mind = _Mind(state, Plan(**plan))
+
+    def _check_room(self, users: int) -> None:
+        if self.count + users > self.episodes:
+            raise CapacityExceeded(
+                f"{self.name} was built for {self.episodes} users: {self.count} are observed, got {users} more"
+            )
+
+    def _next_size(self, count: int) -> int:
+        """Returns the users of the batch that begins after ``count``; 0 if it can never be completed."""
+        size = self.schedule.batch_size(count)
+        return size if count + size <= self.episodes else 0
+
+    def _begun(self) -> _Mind:
+        """Returns what is learned and planned before anybody came."""
+        size = self._next_size(0)
+        state, proposal = self._start(self.privatizer.last, size, self.rng)
+        return _Mind(state, self._planned(proposal, 0, 0, size))
+
+    def _planned(self, proposal: Proposal, version: int, start: int, size: int) -> Plan:
+        """Returns the plan of a batch."""
+        encoder: Any = self.mechanism.encoder_of(version)
+        if proposal.carried:
+            encoder = dataclasses.replace(encoder, **proposal.carried)
+        policies, users = proposal.policies, np.array(proposal.users, dtype=np.int64)
+        if not size:
+            policies, users = policies[:0], users[:0]
+        return Plan(version, start, size, policies.copy(), users, proposal.rest.copy(), encoder)
+
+    def _replan(self) -> None:
+        """Goes on from a release to the next plan; if it is interrupted, it is done anew when it is needed.
+
+        The release is out and its users are counted, so the batch that follows must have its own plan.
+        """
+        released, count, drawn = self.privatizer.last, self.count, self.rng.bit_generator.state
+        assert released is not None
+        size = self._next_size(count)
+        try:
+            state, proposal = self._learn(self._mind.state, released, count, size, self.rng)
+            self._mind = _Mind(state, self._planned(proposal, released.version, count, size))
+        except BaseException:
+            self.rng.bit_generator.state = drawn
+            raise
+        if self.on_release is not None:
+            self.on_release(released, self._mind.plan.policy(0), count)
+
+    @property
+    def saved(self) -> Path | None:
+        """Where this agent was saved to, and goes on from; None while it is here."""
+        return self._saved
+
+    def _check_here(self) -> None:
+        if self._saved is not None:
+            raise InvalidInput(
+                f"this agent was saved to {str(self._saved)!r} and goes on from there only: dc.agents.load it"
+            )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Moves this agent into a new file, from which `discreet.agents.load` takes it, to go on exactly.
+
+        The file is *personal data*: raw totals, reports in transit, and the noise that hides them. Treat it like the
+        raw data; only its owner can read it (mode 0600). It is used once: two agents that went on from one state
+        would hide different users behind the same noise, and the difference of their releases would be raw. So this
+        agent is retired (its policy and guarantee can still be read, but it meets nobody any more), loading consumes
+        the file, and no copy of the file may ever be loaded.
+
+        ``on_release`` is not saved.
+
+        Raises:
+            InvalidInput: If the path exists, if this agent was saved before, or if it has parts that `make` does
+                not build. The agent goes on.
+            OSError: If the file cannot be written. The agent goes on.
+        """
+        import importlib
+
+        importlib.import_module("discreet.runtime.handover").save(self, path)  # a room below
+
+
+def no_trust(name: str, privacy: object) -> InvalidInput:
+    """Returns what is said of an agent that was given no trust model."""
+    got = "" if privacy is None else f", got {type(privacy).__name__}"
+    known = "Central(epsilon=1.0), Local(…), Shuffle(…) or NonPrivate()"
+    return InvalidInput(f"{name} needs a trust model: privacy={known}{got}")
+
+
+def default_update(privacy: TrustModel | None, episodes: int) -> int:
+    """Returns how many users a batch has by default: 1; under `Shuffle` a hundredth of all, and at most 500.
+
+    A shuffled batch of n users needs the same noise in total whatever n is: small batches cost messages and noise.
+    """
+    return max(1, min(500, episodes // 100)) if isinstance(privacy, Shuffle) else 1

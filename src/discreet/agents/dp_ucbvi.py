@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.agents.base import TabularAgent
+from discreet.agents.tabular import TabularAgent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,6 +50,7 @@ class DPUCBVI(TabularAgent):
     """
 
     name = "dp-ucbvi"
+    fast = True
     share = 1 / 3  # β/3, Lemma 5.1
     projects = True
 

@@ -18,31 +18,27 @@ References:
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet import privatizers
-from discreet.agents.learning import LearningAgent
+from discreet.agents.base import LearningAgent
+from discreet.agents.tabular import Planned
 from discreet.errors import InvalidInput, NumericalError, check_flag, check_number
 from discreet.mdp import LinearSpec
-from discreet.noise import Role
-from discreet.privacy import RawFeatureBatch
-from discreet.privatizers.features import RawFeatureEncoder
-from discreet.privatizers.linear import FeatureCollector, LinearCentral, LinearNonPrivate
+from discreet.privatizers.make import make
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
+    from discreet.agents.rounds import Proposal
     from discreet.mdp import Spec
-    from discreet.mdp.finite import SampleTables
     from discreet.noise import Seed
     from discreet.privacy import TrustModel
-    from discreet.privatizers import PrivateGrams, Privatizer, Regulariser
+    from discreet.privatizers import Mechanism
+    from discreet.privatizers.features.serve import PrivateGrams, Regulariser
 
 __all__ = ["LinearAgent"]
 
@@ -92,24 +88,36 @@ class LinearAgent(LearningAgent):
             bonus_scale=bonus_scale,
             seed=seed,
         )
-        self.Q[...] = 0.0
-        bounds = np.zeros(spec.horizon)
-        own = self.privatizer.layout.feature_bounds  # type: ignore[attr-defined]
-        bounds[: len(own)] = own
-        self._bounds = bounds
-        self.plan(self.privatizer.counts())
 
-    def _build(self) -> Privatizer[Any, Any]:
-        assert self.privacy is not None
-        return privatizers.make_linear(
+    def _build(self) -> Mechanism[Any, Any, Any]:
+        return make(
+            "features",
             self.features,
             self.privacy,
             feature_bound=self.feature_bound,
             capacity=self.episodes,
             batches=self.batches or [self.schedule.batch_size(0)],
             failure=self.failure,
-            rng=self.streams[Role.NOISE],
         )
+
+    @property
+    def Q(self) -> NDArray[np.float64]:  # noqa: N802
+        """Of the last plan, (H, S, A)."""
+        found: NDArray[np.float64] = self.learned.Q
+        return found
+
+    @property
+    def V(self) -> NDArray[np.float64]:  # noqa: N802
+        """Of the last plan, (H+1, S)."""
+        found: NDArray[np.float64] = self.learned.V
+        return found
+
+    @cached_property
+    def _bounds(self) -> NDArray[np.float64]:
+        """How long value features may be at each step, (H,)."""
+        bounds, own = np.zeros(self.spec.horizon), self.mechanism.layout.feature_bounds  # type: ignore[attr-defined]
+        bounds[: len(own)] = own
+        return bounds
 
     @property
     def kernel(self) -> Any:
@@ -132,22 +140,35 @@ class LinearAgent(LearningAgent):
 
     def regularised(self, released: PrivateGrams) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns Λ_r (H, d₂, d₂) and Λ_p (H, d₁, d₁)."""
-        known, eye_r, eye_p = released.error, np.eye(self.features.reward_dimension), np.eye(self.features.dimension)
+        known = released.regulariser
+        eye_r, eye_p = np.eye(self.features.reward_dimension), np.eye(self.features.dimension)
         return (
             released.reward_gram + known.reward_shift[:, None, None] * eye_r,  # Z = N + 2Σ·I, Theorem 6.5
             released.value_gram + known.value_shift[:, None, None] * eye_p,
         )
 
-    def plan(self, released: PrivateGrams) -> None:
-        """Computes Q, V and the policy from the released sums; the encoder of the next batch carries V.
+    def _start(self, first: PrivateGrams, size: int, rng: np.random.Generator) -> tuple[Planned, Proposal]:
+        H, S, A = self.spec.horizon, self.spec.states, self.spec.actions
+        policy: NDArray[Any] = np.full((H, S, A), 1 / A) if self.mixed else np.zeros((H, S), dtype=np.int64)
+        return self._learn(Planned(np.zeros((H, S, A)), np.zeros((H + 1, S)), policy), first, 0, size, rng)
+
+    def _learn(
+        self, state: Planned, released: PrivateGrams, count: int, size: int, rng: np.random.Generator
+    ) -> tuple[Planned, Proposal]:
+        """Plans; the encoder of the next batch carries V."""
+        planned = self.planned(state, released)
+        return planned, planned.proposal(size, values=planned.V.copy())
+
+    def planned(self, before: Planned, released: PrivateGrams) -> Planned:
+        """Returns Q, V and the policy for the released sums.
 
         Raises:
-            NumericalError: If a regularised Gram matrix is not positive definite; nothing changes.
-            InvalidInput: If a value feature is longer than ``feature_bound`` allows; nothing changes.
+            NumericalError: If a regularised Gram matrix is not positive definite.
+            InvalidInput: If a value feature is longer than ``feature_bound`` allows.
         """
-        (r, p), (beta_r, beta_p) = self.regularised(released), self.widths(released.error)
+        (r, p), (beta_r, beta_p) = self.regularised(released), self.widths(released.regulariser)
         spec, d1, d2 = self.features, self.features.dimension, self.features.reward_dimension
-        planned = self._next()
+        planned = self._next(before)
         why, step = self.kernel(
             (spec.reward_features, spec.offsets, spec.successors, spec.coordinates, spec.weights),
             (
@@ -159,7 +180,7 @@ class LinearAgent(LearningAgent):
                 beta_p,
             ),
             self._bounds,
-            planned,
+            tuple(planned),
             (np.zeros(d2), np.zeros(d1), np.zeros(d1), np.zeros(d2), np.zeros(d1)),
         )
         if why in (1, 2):
@@ -173,66 +194,8 @@ class LinearAgent(LearningAgent):
                 f"a value feature at step {step} is longer than feature_bound={self.feature_bound:g} allows "
                 f"({self._bounds[step - 1]:g} at this step): declare a larger one"
             )
-        for array, found in zip(self._planned, planned, strict=True):
-            array[...] = found
-        self._arm()
+        return planned
 
-    def _next(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[Any]]:
+    def _next(self, before: Planned) -> Planned:
         """Returns arrays for the next Q, V and policy."""
-        return self.Q.copy(), self.V.copy(), self._policy.copy()
-
-    def _arm(self) -> None:
-        """Gives the encoder the values that its features are made of."""
-        private: Any = self.privatizer
-        private.encoder = dataclasses.replace(private.encoder, values=self.V.copy())
-
-    def restore(self, snapshot: tuple[dict[str, Any], Sequence[NDArray[Any]]]) -> None:
-        """Goes back to a `snapshot`, which is used up."""
-        super().restore(snapshot)
-        self._arm()
-
-    @property
-    def compiled(self) -> bool:
-        """Whether `play` does what the protocol does: nobody has put other parts into this agent."""
-        own = all(
-            getattr(getattr(self, name), "__func__", None) is getattr(LinearAgent, name) for name in ("observe", "plan")
-        )
-        own = own and all(getattr(type(self), name) is getattr(LinearAgent, name) for name in ("batch_size", "policy"))
-        parts = type(self.encoder) is RawFeatureEncoder and type(self.shuffler) is FeatureCollector
-        return own and parts and type(self.privatizer) in (LinearNonPrivate, LinearCentral)
-
-    @property
-    def release_size(self) -> int:
-        """How many numbers a release has; asking releases nothing."""
-        size: int = self.privatizer.layout.size  # type: ignore[attr-defined]
-        return size
-
-    def play(self, tables: SampleTables, draws: NDArray[np.float64], replan: NDArray[np.bool_]) -> NDArray[Any]:
-        """As `LearningAgent.play` says: batch by batch, with compiled sampling and planning."""
-        self._check_here()
-        self._check_room(len(draws))
-        policies, start = [self.policy], 0
-        ends = np.flatnonzero(replan) + 1
-        for end in ends:
-            self._meet(tables, draws[start:end])
-            released = self.privatizer.counts()
-            self.plan(released)
-            policies.append(self.policy)
-            if self.on_release is not None:
-                self._untold.append((released, self.policy, self.count))
-            start = int(end)
-        if start < len(draws):
-            self._meet(tables, draws[start:])
-        return np.array(policies)
-
-    def _meet(self, tables: SampleTables, draws: NDArray[np.float64]) -> None:
-        """Lets people of one batch play, and collects their reports."""
-        from discreet.mdp import _kernels
-
-        n, H = len(draws), self.spec.horizon
-        states, actions = np.empty((n, H + 1), dtype=np.int64), np.empty((n, H), dtype=np.int64)
-        rewards = np.empty((n, H))
-        sample = _kernels.sample_many_mixed if self.mixed else _kernels.sample_many
-        sample(tuple(tables), self._policy, draws, states, actions, rewards)
-        encoder: Any = self.privatizer.encoder
-        self.privatizer.collect(RawFeatureBatch(*encoder.statistics(states, actions, rewards)))
+        return before.copy()

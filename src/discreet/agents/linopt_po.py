@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 from discreet.agents.linear import LinearAgent
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from discreet.agents.tabular import Planned
 
 __all__ = ["LinOptPO"]
 
@@ -34,6 +33,7 @@ class LinOptPO(LinearAgent):
     """
 
     name = "linopt-po"
+    fast = True
     mixed = True
 
     @property
@@ -51,10 +51,10 @@ class LinOptPO(LinearAgent):
             return math.sqrt(2 * math.log(A) / (H * self.episodes * H))
         return 10 * math.sqrt(2 * math.log(A) / (H * max(1, len(self.batches)) * H))
 
-    def _next(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[Any]]:
+    def _next(self, before: Planned) -> Planned:
         """Returns arrays for the next Q and V, and the improved policy (line 15); before the first plan Q is 0."""
         from discreet.agents._kernels import linopt
 
-        Q, V, policy = super()._next()
-        linopt.improve(self.step, Q, policy)
-        return Q, V, policy
+        found = super()._next(before)
+        linopt.improve(self.step, found.Q, found.policy)
+        return found

@@ -25,6 +25,7 @@ class LinOptVI(LinearAgent):
     """
 
     name = "linopt-vi"
+    fast = True
 
     @property
     def kernel(self) -> Any:

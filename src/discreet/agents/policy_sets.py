@@ -7,7 +7,8 @@ probability of being in a state at a step. The *witness* is the best active poli
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+import copy
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -60,6 +61,9 @@ class PolicySet(Protocol):
     def size(self) -> int | None:
         """Number of active policies; None if nobody counts them."""
 
+    def copy(self) -> PolicySet:
+        """Returns one that may be changed: nothing is changed in place, so the arrays are shared."""
+
     def state(self) -> dict[str, Any]:
         """Returns all that changes."""
 
@@ -67,7 +71,15 @@ class PolicySet(Protocol):
         """Goes back to a `state`."""
 
 
-class Enumerated:
+class _Copied:
+    """A set whose arrays are replaced and never changed."""
+
+    def copy(self) -> Self:
+        """Returns one that may be changed."""
+        return copy.copy(self)
+
+
+class Enumerated(_Copied):
     """The paper's explicit set of deterministic policies.
 
     Raises:
@@ -115,7 +127,7 @@ class Enumerated:
         values[~self.active] = -np.inf
         best = float(values.max())
         self.witness = self.policies[int(values.argmax())].copy()
-        self.active &= ~(best - values > 2 * xi)  # line 9
+        self.active = self.active & ~(best - values > 2 * xi)  # line 9
         return best
 
     def most(self, P: NDArray[np.float64], r: NDArray[np.float64]) -> float:
@@ -135,7 +147,7 @@ class Enumerated:
         self.active, self.witness = state["active"].copy(), state["witness"].copy()
 
 
-class Implicit:
+class Implicit(_Copied):
     """All policies, mixed ones included, that are good enough in every refined model so far.
 
     A stage adds a constraint: V^π in its refined model must be at least v − 2ξ, v being the witness's value there. The

@@ -38,6 +38,7 @@ class PrivateUCBPO(PrivateUCBVI):
     """
 
     name = "private-ucb-po"
+    fast = True
     mixed = True
     rate_scale = 0.01
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from discreet.agents.base import TabularAgent
+from discreet.agents.tabular import TabularAgent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,6 +42,7 @@ class PrivateUCBVI(TabularAgent):
     """
 
     name = "private-ucb-vi"
+    fast = True
     rate_scale: ClassVar[float] = 0.04  # of the practical preset
 
     @property

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.agents.base import TabularAgent
+from discreet.agents.tabular import TabularAgent
 from discreet.privacy import Central
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class PUCB(TabularAgent):
     """
 
     name = "pucb"
+    fast = True
     share = 1 / 4  # β' = β/4
 
     @property
@@ -57,7 +58,7 @@ class PUCB(TabularAgent):
         """Returns the bound on the error of the counts that the bonus uses."""
         if self.preset == "practical":
             return 0.01 * error
-        if self.mechanism != ("tree", "laplace") or not isinstance(self.privacy, Central):
+        if (self.mechanism.name, self.mechanism.noise) != ("tree", "laplace") or not isinstance(self.privacy, Central):
             return error
         S, A, H, T = self.spec.states, self.spec.actions, self.spec.horizon, self.episodes
         logarithm = math.log((2 * S * A * H + S * S * A * H) / (self.failure / 4))

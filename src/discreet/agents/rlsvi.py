@@ -10,8 +10,8 @@ After every batch it plans backwards from Ṽ_{H+1} = 0 (Algorithm 1, lines 5 to
     Q̃_h(s,a) = R̂ + P̂Ṽ_{h+1} + w,   w ~ N(0, β_k/(N+1)) drawn anew,
     Ṽ_h(s) = max_a Q̃_h(s,a),   π_h(s) = argmax_a Q̃_h(s,a).
 
-The table Q̃ is what is released: `discreet.agents.values` makes it, `discreet.privacy.rlsvi` proves what it gives, and
-the policy is a function of it. Neighbours have the same states and actions: *rewards* are protected, nothing else.
+The table Q̃ is what is released: `discreet.privatizers.values` makes it, `discreet.privacy.rlsvi` proves what it gives,
+and the policy is a function of it. Neighbours have the same states and actions: *rewards* are protected, nothing else.
 
 References:
     Lu, Gajane, Bai and Talebi (2026), Algorithm 1 and Corollary 14; Osband, Van Roy, Russo and Wen (2019).
@@ -24,23 +24,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.agents.base import TabularAgent
-from discreet.agents.values import PerturbedValues, ValueServer
+from discreet.agents.tabular import Planned, TabularAgent
 from discreet.errors import InvalidInput, UnknownName, Unproven, check_number
-from discreet.noise import Role
 from discreet.privacy import Budget, Central, NonPrivate, TrustModel, accounting
 from discreet.privacy.rlsvi import ACCOUNTANTS, Account
+from discreet.privatizers.values.serve import PerturbedTables, PerturbedValues
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from discreet.agents.values import Revealed
+    from discreet.agents.rounds import Proposal
     from discreet.mdp import Spec
-    from discreet.mdp.tabular import SampleTables
     from discreet.noise import Seed
     from discreet.privacy import Guarantee
+    from discreet.privatizers.values.serve import Revealed
 
 __all__ = ["RLSVI"]
 
@@ -67,6 +62,7 @@ class RLSVI(TabularAgent):
     """
 
     name = "rlsvi"
+    fast = True
     protects = "rewards"
 
     def __init__(
@@ -86,8 +82,14 @@ class RLSVI(TabularAgent):
             raise UnknownName("accounting", accounting, ACCOUNTANTS)
         self.accounting = accounting
         self.delta = delta
-        self.noise_scale = 1.0 if noise_scale is None else check_number("noise_scale", noise_scale, above=True)
-        self._given = {"privacy": privacy, "accounting": accounting, "noise_scale": noise_scale, "delta": delta}
+        if noise_scale is not None:
+            check_number("noise_scale", noise_scale, above=True)
+        self._given: dict[str, Any] = {
+            "privacy": privacy,
+            "accounting": accounting,
+            "noise_scale": noise_scale,
+            "delta": delta,
+        }
         super().__init__(
             spec, episodes=episodes, privacy=privacy, stationary=stationary, update_every=update_every, seed=seed
         )
@@ -139,7 +141,7 @@ class RLSVI(TabularAgent):
         if given and self.accounting != "individual":
             raise InvalidInput(
                 f"accounting={self.accounting!r} solves noise_scale for privacy, or epsilon follows from noise_scale: "
-                f"they cannot both be given, got noise_scale={self.noise_scale!r}"
+                f"they cannot both be given, got noise_scale={self._given['noise_scale']!r}"
             )
         return privacy
 
@@ -148,42 +150,46 @@ class RLSVI(TabularAgent):
         if delta == 0:
             raise InvalidInput("rlsvi's noise is Gaussian and needs delta > 0, got delta=0.0")
 
-    def _build(self) -> Any:
-        """Returns the server, with the noise scale solved for the budget."""
+    def _build(self) -> PerturbedTables:
+        """Returns what is released, with the noise scale solved for the budget."""
         if self.accounting == "paper" and self.stationary:
             raise Unproven("accounting='paper' is Corollary 14, for counts per step: stationary must be False")
-        spec, privacy = self.spec, self.privacy
+        spec, privacy, scale = self.spec, self.privacy, self._given["noise_scale"]
         users = np.cumsum(self.batches or [self.schedule.batch_size(0)])
         self.account = Account(spec.states, spec.actions, spec.horizon, users, self.stationary)
         budget = None
         if isinstance(privacy, Central):
-            if self._given["noise_scale"] is None:
-                self.noise_scale = self._solved(privacy.budget)
+            scale = self._solved(privacy.budget) if scale is None else scale
             if self.accounting == "individual":
                 budget = accounting.gaussian_mu(privacy.epsilon, privacy.delta) ** 2
-        return ValueServer(
+        return PerturbedTables(
             spec,
             capacity=self.episodes,
             releases=len(users),
             stationary=self.stationary,
-            scale=self.noise_scale,
+            scale=1.0 if scale is None else float(scale),
             promise=self._promise,
-            rng=self.streams[Role.NOISE],
             budget=budget,
         )
 
+    @property
+    def mechanism(self) -> PerturbedTables:
+        """What releases the perturbed values."""
+        found: PerturbedTables = self.privatizer.mechanism  # type: ignore[assignment]
+        return found
+
+    @property
+    def noise_scale(self) -> float:
+        """Multiplies β_k: what was given or solved for."""
+        return self.mechanism.scale
+
     def _promise(self, scale: float, budget: float | None) -> Guarantee:
-        """Returns what is proven for a server with this noise scale and filter."""
+        """Returns what is proven with this noise scale and filter."""
         if isinstance(self.privacy, NonPrivate):
             return self.privacy.guarantee
         delta = self.privacy.delta if isinstance(self.privacy, Central) else self.delta
         assert delta is not None
         return self.account.guarantee(self.accounting, scale, float(delta), budget)
-
-    def restore(self, snapshot: tuple[dict[str, Any], Sequence[NDArray[Any]]]) -> None:
-        """Goes back to a `snapshot`, which is used up."""
-        super().restore(snapshot)
-        self.noise_scale = self._server.scale
 
     def _solved(self, budget: Budget) -> float:
         """Returns the noise scale for a budget, from public sizes alone."""
@@ -191,39 +197,17 @@ class RLSVI(TabularAgent):
             return self.account.paper_scale(budget)
         return self.account.even_scale(budget) if self.accounting == "individual" else self.account.tight_scale(budget)
 
-    def plan(self, released: Any) -> None:
+    def _start(self, first: PerturbedValues, size: int, rng: np.random.Generator) -> tuple[Planned, Proposal]:  # type: ignore[override]
+        return self._learn(self._blank(), first, 0, size, rng)
+
+    def _learn(  # type: ignore[override]
+        self, state: Planned, released: PerturbedValues, count: int, size: int, rng: np.random.Generator
+    ) -> tuple[Planned, Proposal]:
         """Computes V and the policy from the released Q̃: lines 14 and 15."""
-        assert isinstance(released, PerturbedValues)
-        self.Q[...] = released.values
-        self.V[:-1] = self.Q.max(axis=2)
-        self._policy[...] = self.Q.argmax(axis=2)  # the first of equal actions
-
-    @property
-    def release_size(self) -> int:
-        """How many numbers a release has: Q̃."""
-        return self.Q.size
-
-    @property
-    def compiled(self) -> bool:
-        """Whether `play` does what the protocol does: nobody has put other parts into this agent."""
-        return type(self._server) is ValueServer and self._own("plan", RLSVI) and self._unaltered
-
-    @property
-    def _server(self) -> Any:
-        return self.privatizer
-
-    def play(self, tables: SampleTables, draws: NDArray[np.float64], replan: NDArray[np.bool_]) -> NDArray[Any]:
-        """In simulation: acts, observes and plans for one person a row of ``draws``; see `TabularAgent.play`."""
-        self._check_here()
-        self._check_room(len(draws))
-        server, before = self._server, self.count
-        releases = np.empty((int(replan.sum()) if self.on_release else 0, self.Q.size))
-        policies: NDArray[Any] = server.play(tables, draws, replan, releases)
-        if len(policies) > 1:
-            self.plan(PerturbedValues(server.planned[0]))
-        for row, policy, last in zip(releases, policies[1:], np.flatnonzero(replan), strict=False):
-            self._untold.append((PerturbedValues(row.reshape(self.Q.shape)), policy.copy(), before + int(last) + 1))
-        return policies
+        Q, V = released.values, np.zeros_like(state.V)
+        V[:-1] = Q.max(axis=2)
+        planned = Planned(Q, V, Q.argmax(axis=2))  # the first of equal actions
+        return planned, planned.proposal(size)
 
     def reveal_losses(self) -> Revealed:
         """Returns what every user has lost so far and who was dropped, under ``individual``.
@@ -233,5 +217,4 @@ class RLSVI(TabularAgent):
         """
         if self.accounting != "individual":
             raise InvalidInput(f"only accounting='individual' follows every user, got accounting={self.accounting!r}")
-        found: Revealed = self._server.reveal()
-        return found
+        return self.mechanism.reveal(self.privatizer.reveal())

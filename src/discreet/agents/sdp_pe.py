@@ -38,19 +38,19 @@ References:
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from discreet.agents.assigned import AssignedAgent
+from discreet.agents.base import LearningAgent
 from discreet.agents.policy_sets import KINDS, PolicySet
-from discreet.agents.schedule import Stages
+from discreet.agents.rounds import Proposal, Stages
 from discreet.errors import InvalidInput, UnknownName
-from discreet.noise import Role
 from discreet.privacy import Local
-from discreet.privatizers import PrivateCounts, StagedPrivatizer, project
-from discreet.privatizers.layout import Layout
+from discreet.privatizers import PrivateCounts, project
+from discreet.privatizers.counts.layout import Layout
+from discreet.privatizers.make import make
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from discreet.mdp import Spec
     from discreet.noise import Seed
     from discreet.privacy import TrustModel
+    from discreet.privatizers.counts.staged import StagedCounts
 
 __all__ = ["SDPPE", "StageReport"]
 
@@ -88,19 +89,51 @@ class StageReport:
     active: int | None
 
 
-class SDPPE(AssignedAgent):
+@dataclass
+class Learned:
+    """What is known after a batch: all of it computed from releases.
+
+    Attributes:
+        active: The active policies.
+        refined: P^ref, (H, S, A, S), and r̂, (H, S, A), of the last stage that is over.
+        batch: How many batches there were.
+        stages: A `StageReport` for every stage that is over.
+        crude: P^cru of the current stage, (H, S, A, S).
+        infrequent: W of the current stage, (H, S, A, S), or (1, S, A, S) if pooled; all before a layer is explored.
+        sums: Crude visits and transitions of the layers so far, if pooled.
+        E: The largest E of the current stage.
+        coverage: Mean and least share of what could be visited that exploration visits.
+        visits: How often exploration is in (h, x, a), in the crude model, (H, S, A).
+    """
+
+    active: PolicySet
+    refined: tuple[NDArray[np.float64], NDArray[np.float64]]
+    batch: int = 0
+    stages: list[StageReport] = field(default_factory=list)
+    crude: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    infrequent: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    sums: list[NDArray[np.float64]] = field(default_factory=list)
+    E: float = 0.0
+    coverage: tuple[float, float] = (1.0, 1.0)
+    visits: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+
+    def copy(self) -> Learned:
+        """Returns one that may be changed; what is never changed in place is shared."""
+        return replace(
+            self,
+            active=self.active.copy(),
+            stages=list(self.stages),
+            crude=self.crude.copy(),
+            infrequent=self.infrequent.copy(),
+        )
+
+
+class SDPPE(LearningAgent):
     """SDP-PE (Bai et al. 2025): policy elimination in stages, with a batch for every layer.
 
     Args:
         policies: ``"implicit"`` describes the active policies by constraints, in polynomial time; ``"enumerate"`` lists
             them, as the paper does, up to 100,000.
-
-    Attributes:
-        stages: A `StageReport` for every stage that is over.
-        active: The active policies.
-        infrequent: W of the current stage, (H, S, A, S), or (1, S, A, S) if pooled; all before a layer is explored.
-        crude: P^cru of the current stage, (H, S, A, S).
-        refined: P^ref, (H, S, A, S), and r̂, (H, S, A), of the last stage that is over.
 
     Guarantee:
         That of the weakest batch: each user is in exactly one. Batches are public in number and size; what users play
@@ -108,6 +141,8 @@ class SDPPE(AssignedAgent):
     """
 
     name = "sdp-pe"
+    fast = True
+    schedule: Stages
 
     def __init__(
         self,
@@ -123,84 +158,121 @@ class SDPPE(AssignedAgent):
         bonus_scale: float = 1.0,
         seed: Seed = None,
     ) -> None:
-        self._set(spec, episodes, privacy, preset, stationary, failure, bonus_scale, seed)
         if policies not in KINDS:
             raise UnknownName("policies", policies, KINDS)
+        self.policies = policies
+        super().__init__(
+            spec,
+            episodes=episodes,
+            privacy=privacy,
+            preset=preset,
+            stationary=stationary,
+            update_every=update_every,
+            failure=failure,
+            bonus_scale=bonus_scale,
+            seed=seed,
+        )
+
+    def _schedule(self, update_every: int | str | None) -> Stages:
         if update_every is not None:
             raise InvalidInput(f"the stages of sdp-pe say when it updates: got update_every={update_every!r}")
         if isinstance(self.privacy, Local):
             raise InvalidInput("sdp-pe takes Shuffle(…), Central(…) or NonPrivate(), got Local")
-        assert self.privacy is not None
-        self.policies = policies
-        H, S, A = spec.horizon, spec.states, spec.actions
-        self.schedule: Stages = Stages(self.episodes, H, S, A)
-        self.active: PolicySet = KINDS[policies](spec)
+        return Stages(self.episodes, self.spec.horizon, self.spec.states, self.spec.actions)
+
+    def _build(self) -> StagedCounts:
         visits = getattr(self.privacy, "release", "auto") != "mr"
-        fine = Layout(spec, self.stationary, visits)
-        crude = [Layout(spec, False, visits, rewards=False, layer=h) for h in range(H)]
-        self.privatizer: StagedPrivatizer = StagedPrivatizer(
-            spec,
+        fine = Layout(self.spec, self.stationary, visits)
+        crude = [Layout(self.spec, False, visits, rewards=False, layer=h) for h in range(self.spec.horizon)]
+        found: StagedCounts = make(  # type: ignore[assignment]
+            "staged",
+            self.spec,
             self.privacy,
             batches=[phase.users for phase in self.schedule.phases],
             layouts=[fine if phase.layer is None else crude[phase.layer] for phase in self.schedule.phases],
             failure=self.failure,
-            rng=self.streams[Role.NOISE],
         )
-        self.mechanism = (self.privatizer.name, self.privatizer.noise)
-        self._std = [self.privatizer.std(i) for i in range(len(self.schedule.phases))]
-        self.iota = math.log(2 * H * A * self.episodes / self.failure)
-        self.batch = 0
-        self.stages: list[StageReport] = []
-        self.refined = (np.zeros((H, S, A, S)), np.zeros((H, S, A)))
-        self._begin_stage()
-        self._send_out()
+        return found
 
     @property
-    def leftover(self) -> NDArray[np.int64]:
-        """The witness."""
-        return self.active.witness
+    def mechanism(self) -> StagedCounts:
+        """What counts, one thing a batch."""
+        found: StagedCounts = self.privatizer.mechanism  # type: ignore[assignment]
+        return found
 
-    def plan(self, counts: PrivateCounts) -> None:
+    @property
+    def iota(self) -> float:
+        """ι."""
+        return math.log(2 * self.spec.horizon * self.spec.actions * self.episodes / self.failure)
+
+    @property
+    def stages(self) -> list[StageReport]:
+        """A `StageReport` for every stage that is over."""
+        found: list[StageReport] = self.learned.stages
+        return found
+
+    def _start(self, first: None, size: int, rng: np.random.Generator) -> tuple[Learned, Proposal]:
+        H, S, A = self.spec.horizon, self.spec.states, self.spec.actions
+        refined = (np.zeros((H, S, A, S)), np.zeros((H, S, A)))
+        known = self._next_stage(Learned(KINDS[self.policies](self.spec), refined))
+        return known, self._send_out(known, rng)
+
+    def _learn(
+        self, state: Learned, released: PrivateCounts, count: int, size: int, rng: np.random.Generator
+    ) -> tuple[Learned, Proposal]:
         """Goes on from the release of one batch to the policies of the next."""
-        phase = self.schedule.phases[self.batch]
+        known = state.copy()
+        phase = self.schedule.phases[known.batch]
         if phase.layer is None:
-            self._refine(counts)
-            self._begin_stage()
+            self._refine(known, released)
+            known = self._next_stage(known)
         else:
-            self._learn_layer(counts, phase.layer)
-        self.batch += 1
-        self._send_out()
+            self._learn_layer(known, released, phase.layer)
+        known.batch += 1
+        return known, self._send_out(known, rng)
 
-    def _begin_stage(self) -> None:
+    def pack_learned(self, state: Learned) -> Learned:
+        """The active policies become what changes of them."""
+        return replace(state, active=state.active.state())  # type: ignore[arg-type]
+
+    def unpack_learned(self, packed: Learned) -> Learned:
+        """The inverse of `pack_learned`."""
+        active = KINDS[self.policies](self.spec)
+        active.restore(packed.active)  # type: ignore[arg-type]
+        return replace(packed, active=active)
+
+    def _next_stage(self, known: Learned) -> Learned:
         """Forgets everything but the active policies."""
         H, S, A = self.spec.horizon, self.spec.states, self.spec.actions
-        self.crude = np.zeros((H, S, A, S))
-        self.infrequent = np.ones((1 if self.stationary else H, S, A, S), dtype=np.bool_)
-        self._sums = [np.zeros((1, S, A)), np.zeros((1, S, A, S))] if self.stationary else []
-        self._E = 0.0
-        self._coverage = (1.0, 1.0)
-        self._visits = np.zeros((H, S, A))
+        return replace(
+            known,
+            crude=np.zeros((H, S, A, S)),
+            infrequent=np.ones((1 if self.stationary else H, S, A, S), dtype=np.bool_),
+            sums=[np.zeros((1, S, A)), np.zeros((1, S, A, S))] if self.stationary else [],
+            E=0.0,
+            coverage=(1.0, 1.0),
+            visits=np.zeros((H, S, A)),
+        )
 
-    def _send_out(self) -> None:
+    def _send_out(self, known: Learned, rng: np.random.Generator) -> Proposal:
         """Decides what the users of the next batch play: the agent draws each one's part of a mixture."""
-        if self.batch == len(self.schedule.phases):
-            self._assign(self._policies[:0], self._ends[:0])
-            return
-        phase = self.schedule.phases[self.batch]
+        H, S, witness = self.spec.horizon, self.spec.states, known.active.witness
+        if known.batch == len(self.schedule.phases):
+            return Proposal(witness[None][:0], np.zeros(0, dtype=np.int64), witness, {})
+        phase = self.schedule.phases[known.batch]
         each = self.schedule.each[phase.stage]
-        layers = range(self.spec.horizon) if phase.layer is None else [phase.layer]
-        found = [self.active.explore(self.crude, h) for h in layers]
+        layers = range(H) if phase.layer is None else [phase.layer]
+        found = [known.active.explore(known.crude, h) for h in layers]
         policies, users = [], []
         for exploration in found:
             weights = exploration.weights.reshape(-1, exploration.weights.shape[-1])
-            drawn = self.streams[Role.AGENT].multinomial(each, weights)
-            H, S = self.spec.horizon, self.spec.states
+            drawn = rng.multinomial(each, weights)
             policies.append(exploration.components.reshape(-1, H, S)[drawn.ravel() > 0])
             users.append(drawn[drawn > 0])
-        self._assign(np.concatenate(policies), np.concatenate(users))
         if phase.layer is None:
-            self._visits = np.array([exploration.visits for exploration in found])
-            self._coverage = _coverage(self._visits, np.array([exploration.reach for exploration in found]))
+            known.visits = np.array([exploration.visits for exploration in found])
+            known.coverage = _coverage(known.visits, np.array([exploration.reach for exploration in found]))
+        return Proposal(np.concatenate(policies), np.concatenate(users), witness, {})
 
     def _consistent(self, counts: PrivateCounts) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
         """Returns projected n and m, and the E of Assumption 4."""
@@ -208,51 +280,52 @@ class SDPPE(AssignedAgent):
         projected = project(counts, E if self.preset == "theory" else 0.0)
         return projected.visits, projected.transitions, max(E, 1.0)
 
-    def _learn_layer(self, counts: PrivateCounts, h: int) -> None:
+    def _learn_layer(self, known: Learned, counts: PrivateCounts, h: int) -> None:
         """Algorithm 2, lines 8 to 10."""
         layers = 1
         if self.stationary:
             layers = h + 1
-            self._sums = [self._sums[0] + counts.visits, self._sums[1] + counts.transitions]
-            counts = PrivateCounts(self._sums[0], self._sums[1], counts.rewards, layers * counts.error)
+            known.sums = [known.sums[0] + counts.visits, known.sums[1] + counts.transitions]
+            counts = PrivateCounts(known.sums[0], known.sums[1], counts.rewards, layers * counts.error)
         n, m, E = self._consistent(counts)
-        self._E = max(self._E, E)
+        known.E = max(known.E, E)
         H = self.spec.horizon
         if self.preset == "theory":
             threshold = _C1 * E * H**2 * self.iota
         else:
-            threshold = max(self._std[self.batch] * math.sqrt(layers), 1.0) / 2
+            threshold = max(self.mechanism.std(known.batch) * math.sqrt(layers), 1.0) / 2
         W = m < threshold
         P = _transitions(n, m, W)
         if self.stationary:
-            self.infrequent[:], self.crude[:] = W, P
+            known.infrequent[:], known.crude[:] = W, P
         else:
-            self.infrequent[h], self.crude[h] = W[0], P[0]
+            known.infrequent[h], known.crude[h] = W[0], P[0]
 
-    def _refine(self, counts: PrivateCounts) -> None:
+    def _refine(self, known: Learned, counts: PrivateCounts) -> None:
         """Algorithm 3, lines 6 to 11, and the elimination of Algorithm 1."""
         H, S, A = self.spec.horizon, self.spec.states, self.spec.actions
-        stage = self.schedule.phases[self.batch].stage
+        stage = self.schedule.phases[known.batch].stage
         L = self.schedule.lengths[stage]
         n, m, E = self._consistent(counts)
-        W = self.infrequent
+        W = known.infrequent
         P = _transitions(n, m, W)
         r = np.divide(np.clip(counts.rewards, 0.0, n), n, out=np.zeros_like(n), where=n > 0)
         P, r, n = (np.ascontiguousarray(np.broadcast_to(x, (H, *x.shape[1:]))) for x in (P, r, n))
         if self.preset == "theory":
-            E = max(E, self._E)
+            E = max(E, known.E)
             xi = math.sqrt(H**5 * S**2 * A * self.iota / L) + S**3 * A**2 * H**5 * E * self.iota / L  # line 9
         else:
-            sigma = max(self._std[self.batch], 1.0)
+            sigma = max(self.mechanism.std(known.batch), 1.0)
             lost = np.maximum((m * W).sum(axis=3) - sigma * W.sum(axis=3) / 2, 0.0)  # what is more than noise
-            xi = self._width(P, r, n, np.broadcast_to(lost, n.shape), sigma)
-        self.refined = (P, r)
-        best = self.active.eliminate(P, r, self.bonus_scale * xi)
-        report = StageReport(L, int(W.sum()), *self._coverage, self.bonus_scale * xi, best, self.active.size)
-        self.stages.append(report)
+            xi = self._width(known, P, r, n, np.broadcast_to(lost, n.shape), sigma)
+        known.refined = (P, r)
+        best = known.active.eliminate(P, r, self.bonus_scale * xi)
+        report = StageReport(L, int(W.sum()), *known.coverage, self.bonus_scale * xi, best, known.active.size)
+        known.stages.append(report)
 
     def _width(
         self,
+        known: Learned,
         P: NDArray[np.float64],
         r: NDArray[np.float64],
         n: NDArray[np.float64],
@@ -268,48 +341,14 @@ class SDPPE(AssignedAgent):
         after = V[1:, None, None, :]
         spread = ((V[1:] - V[1:].mean(axis=1, keepdims=True)) ** 2).sum(axis=1)[:, None, None]
         variance = np.maximum((P * after**2).sum(axis=3) - (P * after).sum(axis=3) ** 2, 0.0) + r * (1 - r)
-        known = P.sum(axis=3) > 0
+        seen = P.sum(axis=3) > 0
         left = np.broadcast_to(np.arange(H, 0, -1.0)[:, None, None], n.shape)
-        noise = np.divide(sigma**2 * (1 + spread), n, out=np.zeros_like(n), where=known)
-        w = np.minimum(np.divide(noise + variance, n, out=np.zeros_like(n), where=known), left**2)
+        noise = np.divide(sigma**2 * (1 + spread), n, out=np.zeros_like(n), where=seen)
+        w = np.minimum(np.divide(noise + variance, n, out=np.zeros_like(n), where=seen), left**2)
         if not self.stationary:
-            w *= self._visits
-        bias = np.divide(lost * (left - 1), n, out=left.copy(), where=known)
-        return 1.25 * math.sqrt(self.active.most(P, w)) + self.active.most(P, bias) / 2
-
-    def snapshot(self) -> tuple[dict[str, Any], Any]:
-        """Returns copies of all that changes: personal data and noise, and what was planned."""
-        planned = {
-            "active": self.active.state(),
-            "batch": self.batch,
-            "played": self.played,
-            "policies": self._policies.copy(),
-            "ends": self._ends.copy(),
-            "crude": self.crude.copy(),
-            "infrequent": self.infrequent.copy(),
-            "refined": [array.copy() for array in self.refined],
-            "sums": [array.copy() for array in self._sums],
-            "E": self._E,
-            "std": list(self._std),
-            "coverage": list(self._coverage),
-            "visits": self._visits.copy(),
-            "stages": [asdict(report) for report in self.stages],
-        }
-        return self.privatizer.state(), planned
-
-    def restore(self, snapshot: tuple[dict[str, Any], Any]) -> None:
-        """Goes back to a `snapshot`, which is used up."""
-        sums, planned = snapshot
-        self.privatizer.restore(sums)
-        self.active.restore(planned["active"])
-        self.batch, self.played, self._E = planned["batch"], planned["played"], planned["E"]
-        self._std = list(planned["std"])
-        self._policies, self._ends = planned["policies"].copy(), planned["ends"].copy()
-        self.crude, self.infrequent = planned["crude"].copy(), planned["infrequent"].copy()
-        self.refined = (planned["refined"][0].copy(), planned["refined"][1].copy())
-        self._sums = [array.copy() for array in planned["sums"]]
-        self._coverage, self._visits = (planned["coverage"][0], planned["coverage"][1]), planned["visits"].copy()
-        self.stages = [StageReport(**report) for report in planned["stages"]]
+            w *= known.visits
+        bias = np.divide(lost * (left - 1), n, out=left.copy(), where=seen)
+        return 1.25 * math.sqrt(known.active.most(P, w)) + known.active.most(P, bias) / 2
 
 
 def _transitions(n: NDArray[np.float64], m: NDArray[np.float64], W: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -20,4 +20,5 @@ class UBEV(PUCB):
     """
 
     name = "ubev"
+    fast = True
     private = False

@@ -20,5 +20,6 @@ class UCBVI(DPUCBVI):
     """
 
     name = "ucbvi"
+    fast = True
     private = False
     projects = False  # exact counts need none

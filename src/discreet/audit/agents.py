@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +9,14 @@ import numpy as np
 
 from discreet import agents
 from discreet.audit.world import corners, tiny
-from discreet.privacy import RawFeatureReport
-from discreet.privatizers.central import CentralServer
+from discreet.noise import as_source
+from discreet.privacy import RawFeatureReport, RawReport
+from discreet.privatizers.counts.serve import CentralSum
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from discreet.agents.learning import LearningAgent
+    from discreet.agents.base import LearningAgent
     from discreet.mdp import Trajectory
     from discreet.privacy import Central, Guarantee
 
@@ -50,39 +50,36 @@ class AgentTarget:
 
     def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
         """Runs the agent ``runs`` times."""
-        private, fresh = self._privatizer, self.prototype.snapshot()
-        solve, scale = np.linalg.inv(private.sum.factorisation.matrix()), private.sum.scale
-        laplace = private.noise == "laplace"
+        agent, built = self.prototype, self._mechanism.sum
+        solve, laplace = np.linalg.inv(built.factorisation.matrix()), built.distribution == "laplace"
         seen, ratios = [], np.empty(runs)
         for i in range(runs):
-            self.prototype.restore(copy.deepcopy(fresh))
-            private.sum._rng = rng
+            agent.anew(as_source(rng))
             releases, policies, added = self._run(world, rng)
             apart = added[self.position, 1] - added[self.position, 0]
             logs = []
             for difference in (0.0 * apart, apart):
                 data = np.cumsum(added[:, 0], axis=0)  # everybody is like the first
                 data[self.position :] += difference  # but one
-                z = solve @ (releases - data) / scale  # the releases are prefix sums plus B z
+                z = solve @ (releases - data) / built.scale  # the releases are prefix sums plus B z
                 logs.append(float((-np.abs(z) if laplace else -(z**2) / 2).sum()))
             ratios[i] = round(logs[1] - logs[0], _DIGITS)
             seen.append(np.concatenate([np.round(releases @ apart, _DIGITS), policies]))
-        self.prototype.restore(fresh)
         return {"likelihood ratio": ratios, "releases and policies": np.array(seen)}
 
     @property
-    def _privatizer(self) -> CentralServer:
-        private = self.prototype.privatizer
-        assert isinstance(private, CentralServer)
-        return private
+    def _mechanism(self) -> Any:
+        assert isinstance(self.prototype.mechanism, CentralSum)
+        return self.prototype.mechanism
 
     def _vector(self, person: Trajectory) -> NDArray[np.float64]:
         """Returns what a person adds to the sums now; for linear agents it depends on what was released."""
-        private: Any = self._privatizer
-        report, vector = private.encoder.encode(person), np.zeros(private.sum.size)
+        report, layout = self.prototype.encoder.encode(person, np.random.default_rng(0)), self._mechanism.layout
         if isinstance(report, RawFeatureReport):
-            whole: NDArray[np.float64] = private.layout.vectors(report.features[None], report.targets[None])[0]
+            whole: NDArray[np.float64] = layout.vectors(report.features[None], report.targets[None])[0]
             return whole
+        assert isinstance(report, RawReport)
+        vector = np.zeros(layout.size)
         np.add.at(vector, report.indices, report.values)
         return vector
 
@@ -97,7 +94,7 @@ class AgentTarget:
             person = self.people[world if t == self.position else 0]
             added.append([self._vector(one) for one in self.people])
             agent.observe(agent.shuffler([agent.encoder.encode(person, rng)], rng))
-            releases.append(self._privatizer.sum.read())  # the same again: a release is made once
+            releases.append(self._mechanism.layout.joined(agent.privatizer.last))
             policies.append(agent.policy)
         return np.array(releases), np.array(policies, dtype=np.float64).ravel(), np.array(added)
 

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discreet.audit.local import LocalTarget
-from discreet.audit.sums import SumTarget
+from discreet.audit.sums import SumTarget, side_by_side
 from discreet.audit.world import corners
 from discreet.mdp import LinearSpec
-from discreet.privatizers.linear import LinearCentral, LinearLocal, make_linear
-from discreet.sums import PrivateSum
+from discreet.noise import as_source
+from discreet.privatizers import Privatizer
+from discreet.privatizers.features.serve import CentralFeatures, NoisyFeatures
+from discreet.privatizers.make import features
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,50 +40,30 @@ def _world(steps: int) -> LinearSpec:
     )  # halves: one for each of two next states, so that V = H − h makes a feature of length H − h
 
 
-def _build(privacy: Central | Local, steps: int, reads: int, rng: np.random.Generator) -> LinearCentral | LinearLocal:
-    """Returns a privatizer whose encoder carries the largest values there are: features as long as allowed."""
-    spec = _world(steps)
-    private = make_linear(
-        spec, privacy, feature_bound=float(steps), capacity=reads, batches=[1] * reads, failure=0.05, rng=rng
-    )
-    assert isinstance(private, LinearCentral | LinearLocal)
-    values = np.repeat(np.arange(steps, -1.0, -1.0)[:, None], 2, axis=1)
-    private.encoder = dataclasses.replace(private.encoder, values=values)
-    return private
-
-
 def linear(privacy: Central | Local, *, steps: int = 1, reads: int = 2) -> SumTarget | LocalTarget:
     """Returns the linear privatizer in a world of two states and two actions, features and values at their bounds."""
     people = corners(steps)
-    private = _build(privacy, steps, reads, np.random.default_rng(0))
-    if isinstance(private, LinearLocal):
-        return LocalTarget("linear", private.guarantee, private.encoder, people)
+    mechanism = features(
+        _world(steps), privacy, feature_bound=float(steps), capacity=reads, batches=[1] * reads, failure=0.05
+    )
+    assert isinstance(mechanism, CentralFeatures | NoisyFeatures)
+    values = np.repeat(np.arange(steps, -1.0, -1.0)[:, None], 2, axis=1)  # the largest: features as long as allowed
+    if isinstance(mechanism, NoisyFeatures):
+        own = dataclasses.replace(mechanism.encoder, values=values)
+        return LocalTarget("linear", mechanism.guarantee, own, people)
+    encoder = dataclasses.replace(mechanism.encoder, values=values)
     vectors = []
     for person in people:
-        report = private.encoder.encode(person)
-        vectors.append(private.layout.vectors(report.features[None], report.targets[None])[0])
-    built = private.sum
-
-    def make(copies: int, rng: np.random.Generator) -> PrivateSum:
-        return PrivateSum(
-            built.factorisation,
-            built.size * copies,
-            capacity=reads,
-            scale=built.scale,
-            sensitivity=built.sensitivity,
-            rng=rng,
-        )
+        report = encoder.encode(person)
+        vectors.append(mechanism.layout.vectors(report.features[None], report.targets[None])[0])
 
     def end_to_end(world: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """A privatizer of its own; the first user is replaced, the others are all alike."""
-        whole = _build(privacy, steps, reads, rng)
-        assert isinstance(whole, LinearCentral)
-        whole.__dict__["error"] = private.error  # public, and slow to compute
-        released = []
+        whole, shuffler, released = Privatizer(mechanism, as_source(rng)), mechanism.shuffler(), []
         for t in range(reads):
-            whole.collect(whole.shuffler([whole.encoder.encode(people[world if t == 0 else 0])]))
-            grams = whole.counts()
+            grams = whole.observe(shuffler([encoder.encode(people[world if t == 0 else 0])]), encoder)
             released += [grams.reward_gram, grams.reward_vector, grams.value_gram, grams.value_vector]
         return np.concatenate([array.ravel() for array in released])
 
-    return SumTarget("linear", private.guarantee, make, vectors[0], vectors[1], end_to_end=end_to_end)
+    make = side_by_side(mechanism.sum)
+    return SumTarget("linear", mechanism.guarantee, make, vectors[0], vectors[1], end_to_end=end_to_end)

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discreet.audit.world import corners, tiny
-from discreet.privatizers.encoders import NoisyEncoder, QuestionEncoder, SampledEncoder
-from discreet.privatizers.local import make_local
-from discreet.privatizers.questions import QuestionLocal
+from discreet.privatizers.make import make
+from discreet.privatizers.questions.encode import QuestionEncoder
+from discreet.privatizers.sampled.encode import SampledEncoder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from discreet.mdp import Trajectory
     from discreet.privacy import Guarantee, Local
-    from discreet.privatizers.features import NoisyFeatureEncoder
+    from discreet.privatizers.counts.encode import NoisyEncoder
+    from discreet.privatizers.features.encode import NoisyFeatureEncoder
 
 __all__ = ["LocalTarget", "local"]
 
@@ -108,6 +109,9 @@ class LocalTarget:
 
 def local(privacy: Local, *, steps: int = 1, stationary: bool = False) -> LocalTarget:
     """Returns the encoder of a local trust model in a world of two states and two actions."""
-    make = QuestionLocal if privacy.sum == "questions" else make_local
-    privatizer = make(tiny(steps), privacy, capacity=1, stationary=stationary, failure=0.05)
-    return LocalTarget("local", privatizer.guarantee, privatizer.encoder, corners(steps))
+    given = {"capacity": 1, "stationary": stationary, "failure": 0.05}
+    if privacy.sum == "questions":
+        mechanism = make("questions", tiny(steps), privacy, **given)
+    else:
+        mechanism = make("counts", tiny(steps), privacy, batches=[1], **given)
+    return LocalTarget("local", mechanism.guarantee, mechanism.encoder_of(0), corners(steps))  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import numpy as np
 from discreet import agents
 from discreet.audit.world import tiny
 from discreet.mdp import Trajectory
+from discreet.noise import as_source
 from discreet.privacy.rlsvi import beta
 
 if TYPE_CHECKING:
@@ -44,18 +45,13 @@ class ValuesTarget:
 
     def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
         """Runs the agent ``runs`` times."""
-        agent: Any = self.prototype
-        fresh, server = agent.snapshot(), agent.privatizer
-        own, seen, ratios = server._rng, [], np.empty(runs)
-        server._rng = rng
-        batches = [agent.shuffler([agent.encoder.encode(person, rng)], rng) for person in self._people(world)]
+        agent, seen, ratios = self.prototype, [], np.empty(runs)
+        reports = [agent.encoder.encode(person, rng) for person in self._people(world)]
         for i in range(runs):
-            agent.restore(({**fresh[0], "rng": rng.bit_generator.state}, fresh[1]))  # fresh noise in every run
-            tables, policies = self._run(batches)
+            agent.anew(as_source(rng))  # fresh noise in every run
+            tables, policies = self._run(reports)
             ratios[i] = round(float(self._ratio(tables)), _DIGITS)
             seen.append(np.concatenate([np.round(tables.ravel(), _DIGITS), policies]))
-        server._rng = own
-        agent.restore(fresh)
         return {"likelihood ratio": ratios, "tables and policies": np.array(seen)}
 
     def _people(self, world: int) -> list[Trajectory]:
@@ -67,13 +63,13 @@ class ValuesTarget:
         )
         return [zero, *[one] * others]
 
-    def _run(self, batches: list[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _run(self, reports: list[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns all tables, (releases, H, S, A), and all policies, flat."""
         agent: Any = self.prototype
         tables, policies = [], [agent.policy]
-        for batch in batches:
-            agent.observe(batch)
-            tables.append(agent.privatizer.counts().values)  # the same again: a release is made once
+        for report in reports:
+            agent.observe(agent.shuffler([report]))
+            tables.append(agent.privatizer.last.values)
             policies.append(agent.policy)
         return np.array(tables), np.array(policies, dtype=np.float64).ravel()
 
@@ -84,16 +80,16 @@ class ValuesTarget:
         compute when that is, for the filter goes by states and actions.
         """
         agent: Any = self.prototype
-        spec, server = agent.spec, agent.privatizer
+        spec, budget = agent.spec, agent.mechanism.budget
         N = spec.horizon if agent.stationary else 1
         variance = agent.noise_scale * beta(spec.states, spec.actions, spec.horizon, np.arange(2, len(tables) + 2))
         variance /= N + 1
         after = np.concatenate([tables[:, 1:, 0].max(axis=2), np.zeros((len(tables), 1))], axis=1)
         rest = tables[:, :, 0, 0] - after
         logs = (rest - 0.5) / variance[:, None]  # ln N(rest; 1, σ²) − ln N(rest; 0, σ²)
-        if server.budget is not None:
+        if budget is not None:
             spent = np.cumsum(spec.horizon / variance)
-            logs = logs[spent <= server.budget]
+            logs = logs[spent <= budget]
         return float(logs.sum())
 
 

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from discreet.audit.world import corners, tiny
 from discreet.errors import InvalidInput, check_integer
+from discreet.noise import as_source
 from discreet.privacy import Budget, Guarantee
-from discreet.privatizers import FirstVisitPrivatizer, ShufflePrivatizer
-from discreet.privatizers.encoders import BinomialEncoder, SimulatedBinomialEncoder
-from discreet.privatizers.first_visit_bits import FirstVisitEncoder
-from discreet.privatizers.shuffle import BitShuffler, paper_bits
+from discreet.privatizers import BitShuffler
+from discreet.privatizers.counts.shuffle import ShuffledCounts, honest_users, paper_bits
+from discreet.privatizers.first_visits.encode import FirstVisitEncoder
+from discreet.privatizers.first_visits.serve import FirstVisitCounts
+from discreet.runtime.fast import simulated_report
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from discreet.mdp import Trajectory
     from discreet.privacy import Shuffle
+    from discreet.privatizers.counts.encode import BinomialEncoder
 
 __all__ = ["PrintedTarget", "ShuffleTarget", "printed", "shuffle"]
 
@@ -37,7 +40,7 @@ class ShuffleTarget:
         name: What it is called.
         claim: What is claimed.
         encoder: At the users.
-        shuffler: Between the users and the server.
+        shuffler: Between the users and the server; ours by default.
         people: The two neighbours. All other users are like the first.
         users: In the batch.
         silent: How many of them add no noise.
@@ -50,18 +53,15 @@ class ShuffleTarget:
     people: tuple[Trajectory, Trajectory]
     users: int
     silent: int = 0
-    shuffler: BitShuffler = field(default_factory=BitShuffler)
+    shuffler: BitShuffler | None = None
     runs: int = 20_000
 
     def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
         """Sends, mixes and looks at ``runs`` batches, message by message."""
         encoder, users = self.encoder, self.users
-        if isinstance(encoder, FirstVisitEncoder):
-            still, size = [encoder._touched(person, rng) for person in self.people], encoder.size
-        else:
-            raw, size = SimulatedBinomialEncoder(encoder.layout, 1, 0.5), encoder.layout.size
-            still = [raw.encode(person, rng) for person in self.people]
-        data = np.zeros((2, size), dtype=np.int64)
+        shuffler = self.shuffler or BitShuffler(users, (encoder.size, encoder.messages))
+        still = [simulated_report(encoder, person, as_source(rng)) for person in self.people]
+        data = np.zeros((2, encoder.size), dtype=np.int64)
         for row, report in zip(data, still, strict=True):
             np.add.at(row, report.indices, report.ones)
         zero, one = (np.flatnonzero(mine > other) for mine, other in (data, data[::-1]))
@@ -73,7 +73,7 @@ class ShuffleTarget:
             reports = [encoder.encode(self.people[world if user == users - 1 else 0], rng) for user in range(users)]
             for sent in reports[: self.silent]:
                 sent.bits[:, encoder.data_bits :] = False
-            mixed = self.shuffler.mix(reports, rng)
+            mixed = shuffler.mix(reports, rng)
             noise = mixed.sum(axis=1) - (users - 1) * data[0]  # as if the last one had no data
             found["likelihood ratio"][i] = round(_ratio(logs, noise[:, None], data).item(), 9)
             found["linear"][i] = noise[one].sum() - noise[zero].sum()
@@ -123,19 +123,20 @@ def shuffle(
         stationary: Whether counters are pooled over the steps.
         silent: How many users add no noise; by default as many as ``privacy.honest_fraction`` allows.
     """
-    privatizer: ShufflePrivatizer | FirstVisitPrivatizer
+    mechanism: ShuffledCounts | FirstVisitCounts
+    encoder: BinomialEncoder | FirstVisitEncoder
     if privacy.release == "first-visits":  # of the cells of the two people, who move all 3J counters
-        privatizer = FirstVisitPrivatizer(tiny(steps), privacy, batches=[users], stationary=stationary, messages=True)
+        mechanism = FirstVisitCounts(tiny(steps), privacy, batches=[users], stationary=stationary)
         cells = (0, 3) if stationary else tuple(4 * h + corner for h in range(steps) for corner in (0, 3))
-        privatizer.encoder = replace(privatizer.encoder, cells=cells)
+        encoder = replace(mechanism.encoder_of(0), cells=cells)
     else:
-        privatizer = ShufflePrivatizer(tiny(steps), privacy, batches=[users], stationary=stationary, messages=True)
+        mechanism = ShuffledCounts(tiny(steps), privacy, batches=[users], stationary=stationary)
+        encoder = mechanism.encoder_of(0)
     if silent is None:
-        silent = users - privatizer.honest(users)
+        silent = users - honest_users(privacy, users)
     if not 0 <= silent < users:
         raise InvalidInput(f"silent must lie in [0, {users}), the users but one, got silent={silent}")
-    assert isinstance(privatizer.encoder, BinomialEncoder | FirstVisitEncoder)
-    return ShuffleTarget("shuffle", privatizer.guarantee, privatizer.encoder, corners(steps), users, silent)
+    return ShuffleTarget("shuffle", mechanism.guarantee, encoder, corners(steps), users, silent)
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discreet.audit.world import corners, tiny
-from discreet.noise.streams import Role, seed_sequence
-from discreet.noise.streams import stream as rng_stream
+from discreet.noise import as_source
 from discreet.privacy import Budget, Central, Guarantee, Sensitivity, accounting
-from discreet.privatizers import CentralPrivatizer
-from discreet.sums import PrivateSum, calibrated
+from discreet.privatizers import Privatizer
+from discreet.privatizers.counts.serve import CentralCounts
+from discreet.sums import NoisySum, PrivateSum, calibrated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,45 +136,41 @@ def central(privacy: Central, *, steps: int = 1, reads: int = 2, stationary: boo
     same cell: this attains the sensitivities.
     """
     spec, trajectories = tiny(steps), corners(steps)
-    privatizer = CentralPrivatizer(
-        spec,
-        privacy,
-        capacity=reads,
-        horizon=reads,
-        stationary=stationary,
-        rng=rng_stream(seed_sequence(0), Role.NOISE),
-    )
+    mechanism = CentralCounts(spec, privacy, capacity=reads, horizon=reads, stationary=stationary)
     vectors = []
     for trajectory in trajectories:
-        report = privatizer.encoder.encode(trajectory)
-        vector = np.zeros(privatizer.layout.size)
+        report = mechanism.encoder.encode(trajectory)
+        vector = np.zeros(mechanism.layout.size)
         np.add.at(vector, report.indices, report.values)
         vectors.append(vector)
-    built = privatizer.sum
 
     def end_to_end(world: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """A privatizer of its own; the first user is replaced, the others are all alike."""
-        whole = CentralPrivatizer(spec, privacy, capacity=reads, horizon=reads, stationary=stationary, rng=rng)
-        whole.__dict__["error"] = privatizer.error  # public, and slow to compute
-        released = []
+        whole, shuffler, released = Privatizer(mechanism, as_source(rng)), mechanism.shuffler(), []
         for t in range(reads):
             trajectory = trajectories[world if t == 0 else 0]
-            whole.collect(whole.shuffler([whole.encoder.encode(trajectory, rng)], rng))
-            counts = whole.counts()
+            counts = whole.observe(shuffler([mechanism.encoder.encode(trajectory, rng)], rng))
             released += [counts.visits, counts.transitions, counts.rewards]
         return np.concatenate([array.ravel() for array in released])
+
+    make = side_by_side(mechanism.sum)
+    return SumTarget("central", mechanism.guarantee, make, vectors[0], vectors[1], end_to_end=end_to_end)
+
+
+def side_by_side(built: NoisySum) -> Callable[[int, np.random.Generator], PrivateSum]:
+    """Returns what makes many independent copies of a sum at once, as one longer sum with noise of its own."""
 
     def make(copies: int, rng: np.random.Generator) -> PrivateSum:
         return PrivateSum(
             built.factorisation,
             built.size * copies,
-            capacity=reads,
+            capacity=built.capacity,
             scale=built.scale,
             sensitivity=built.sensitivity,
             rng=rng,
         )
 
-    return SumTarget("central", privatizer.guarantee, make, vectors[0], vectors[1], end_to_end=end_to_end)
+    return make
 
 
 def _claim(make: Callable[[int, np.random.Generator], PrivateSum], delta: float) -> Guarantee:

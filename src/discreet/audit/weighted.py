@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from discreet.audit.sums import SumTarget
+from discreet.audit.sums import SumTarget, side_by_side
 from discreet.audit.world import corners, tiny
-from discreet.privatizers.weighted import WeightedCentral, make_weighted
-from discreet.privatizers.weights import WeightedLayout
-from discreet.sums import PrivateSum
+from discreet.noise import as_source
+from discreet.privatizers import Privatizer
+from discreet.privatizers.make import weighted as make_weighted
+from discreet.privatizers.weighted.layout import WeightedLayout
+from discreet.privatizers.weighted.serve import CentralWeighted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,13 +24,6 @@ __all__ = ["weighted"]
 _STEPS = 0.7  # the steps block's share, as discreet-vi has it
 
 
-def _build(privacy: Central, steps: int, reads: int, stationary: bool, rng: np.random.Generator) -> WeightedCentral:
-    layout = WeightedLayout(tiny(steps), steps=0.0 if stationary else _STEPS)
-    private = make_weighted(layout, privacy, capacity=reads, horizon=reads, rng=rng)
-    assert isinstance(private, WeightedCentral)
-    return private
-
-
 def weighted(privacy: Central, *, steps: int = 1, reads: int = 2, stationary: bool = False) -> SumTarget:
     """Returns the weighted privatizer in a world of two states and two actions: pooled counts, or pooled and per step.
 
@@ -37,31 +31,21 @@ def weighted(privacy: Central, *, steps: int = 1, reads: int = 2, stationary: bo
     that nothing of the norm is left. Before and after it is not the same cell: this attains the sensitivity.
     """
     people = corners(steps)
-    private = _build(privacy, steps, reads, stationary, np.random.default_rng(0))
-    vectors = np.zeros((2, private.layout.size))
+    layout = WeightedLayout(tiny(steps), steps=0.0 if stationary else _STEPS)
+    mechanism = make_weighted(layout, privacy, capacity=reads, horizon=reads)
+    assert isinstance(mechanism, CentralWeighted)
+    vectors = np.zeros((2, layout.size))
     for vector, person in zip(vectors, people, strict=True):
-        report = private.encoder.encode(person)
+        report = mechanism.encoder.encode(person)
         np.add.at(vector, report.indices, report.values)
-    built, same = private.sum, dataclasses.replace(privacy, sum=private.name)
-
-    def make(copies: int, rng: np.random.Generator) -> PrivateSum:
-        return PrivateSum(
-            built.factorisation,
-            built.size * copies,
-            capacity=reads,
-            scale=built.scale,
-            sensitivity=built.sensitivity,
-            rng=rng,
-        )
 
     def end_to_end(world: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """A privatizer of its own; the first user is replaced, the others are all alike."""
-        whole = _build(same, steps, reads, stationary, rng)
-        released = []
+        whole, shuffler, released = Privatizer(mechanism, as_source(rng)), mechanism.shuffler(), []
         for t in range(reads):
-            whole.collect(whole.shuffler([whole.encoder.encode(people[world if t == 0 else 0], rng)], rng))
-            counts = whole.counts()
+            counts = whole.observe(shuffler([mechanism.encoder.encode(people[world if t == 0 else 0], rng)], rng))
             released += [array.ravel() for block in counts.blocks for array in block]
         return np.concatenate(released)
 
-    return SumTarget("weighted", private.guarantee, make, vectors[0], vectors[1], end_to_end=end_to_end)
+    make = side_by_side(mechanism.sum)
+    return SumTarget("weighted", mechanism.guarantee, make, vectors[0], vectors[1], end_to_end=end_to_end)

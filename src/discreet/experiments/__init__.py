@@ -1,5 +1,5 @@
 """Experiments: simulate an agent, look at what came out."""
 
-from discreet.experiments.simulate import Result, simulate
+from discreet.runtime.simulate import Result, simulate
 
 __all__ = ["Result", "simulate"]

@@ -12,7 +12,7 @@ import numpy as np
 from discreet import agents, privatizers
 from discreet.agents.base import default_update
 from discreet.agents.rlsvi import RLSVI
-from discreet.agents.schedule import Schedule
+from discreet.agents.rounds import Schedule
 from discreet.errors import InvalidInput, check_integer
 from discreet.privacy import Central, Local, NonPrivate, Shuffle
 from discreet.privacy.rlsvi import ACCOUNTANTS, beta

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InvalidInput, StoreError, UnknownName, check_integer
 from discreet.experiments import engine as engines
-from discreet.experiments.progress import Board
 from discreet.experiments.records import run_key
-from discreet.experiments.simulate import simulate
 from discreet.experiments.store import Store
 from discreet.experiments.sweep import build, text
+from discreet.runtime.progress import Board
+from discreet.runtime.simulate import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from discreet.errors import DiscreetError, MissingExtra
 from discreet.experiments.records import summarise
-from discreet.experiments.simulate import simulate
 from discreet.experiments.sweep import build
+from discreet.runtime.simulate import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence

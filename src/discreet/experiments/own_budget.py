@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from discreet.agents.discreet import DiscreetVI
 from discreet.agents.discreet_local import LocalLearner
-from discreet.agents.discreet_vi import DiscreetVI
 from discreet.errors import InvalidInput
 from discreet.privacy import Local, NonPrivate, Shuffle
 from discreet.privatizers import FirstVisitPrivatizer

@@ -15,8 +15,8 @@ from discreet.errors import InvalidInput, MissingExtra, check_integer
 from discreet.experiments.labels import promise
 from discreet.experiments.plot import plot_regret
 from discreet.experiments.records import thin
-from discreet.experiments.simulate import Result, simulate
 from discreet.privacy.accounting import gaussian_epsilon
+from discreet.runtime.simulate import Result, simulate
 
 if TYPE_CHECKING:
     from pathlib import Path

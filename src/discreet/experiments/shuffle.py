@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet import envs
-from discreet.agents.schedule import Stages
+from discreet.agents.rounds import Stages
 from discreet.agents.sdp_pe import SDPPE
 from discreet.errors import MissingExtra
 from discreet.experiments.labels import group
 from discreet.experiments.plot import COLOURS, MARKERS, chance, draw_regret, write_file
-from discreet.experiments.simulate import simulate
 from discreet.experiments.sweep import build
+from discreet.runtime.simulate import simulate
 
 try:
     import matplotlib as mpl

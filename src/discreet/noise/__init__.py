@@ -1,5 +1,6 @@
 """Where randomness comes from."""
 
+from discreet.noise.source import Distribution, Source, as_source
 from discreet.noise.streams import Role, Seed, seed_sequence, stream
 
-__all__ = ["Role", "Seed", "seed_sequence", "stream"]
+__all__ = ["Distribution", "Role", "Seed", "Source", "as_source", "seed_sequence", "stream"]

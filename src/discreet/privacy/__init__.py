@@ -14,12 +14,10 @@ from discreet.privacy.messages import (
     RawFeatureBatch,
     RawFeatureReport,
     RawReport,
-    RawTotals,
     Report,
     SampledBatch,
     SampledReport,
     ShuffledBatch,
-    SimulatedReport,
 )
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.trust import TRUST_MODELS, Central, Local, NonPrivate, Shuffle, TrustModel, trust
@@ -42,14 +40,12 @@ __all__ = [
     "RawFeatureBatch",
     "RawFeatureReport",
     "RawReport",
-    "RawTotals",
     "Report",
     "SampledBatch",
     "SampledReport",
     "Sensitivity",
     "Shuffle",
     "ShuffledBatch",
-    "SimulatedReport",
     "TrustModel",
     "trust",
 ]

@@ -24,12 +24,10 @@ __all__ = [
     "RawFeatureBatch",
     "RawFeatureReport",
     "RawReport",
-    "RawTotals",
     "Report",
     "SampledBatch",
     "SampledReport",
     "ShuffledBatch",
-    "SimulatedReport",
 ]
 
 
@@ -41,9 +39,14 @@ class Report:
 
 
 class Batch:
-    """What the server receives of ``users`` users."""
+    """What the server receives of ``users`` users.
+
+    Attributes:
+        version: Which round of the server it belongs to, if a shuffler made it: nobody is counted in two.
+    """
 
     users: int
+    version: int | None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.users} users: contents not shown>"
@@ -73,24 +76,12 @@ class RawBatch(Batch):
 
     indices: NDArray[np.int64]
     values: NDArray[np.float64]
+    version: int | None = None
 
     @property
     def users(self) -> int:  # type: ignore[override]
         """How many users the batch holds."""
         return len(self.indices)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class RawTotals(Batch):
-    """In simulation only: what the raw contributions of a batch add up to, for a trusted server.
-
-    Attributes:
-        total: (size,).
-        users: How many users it is the total of.
-    """
-
-    total: NDArray[np.float64]
-    users: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -117,6 +108,7 @@ class RawFeatureBatch(Batch):
 
     features: NDArray[np.float64]
     targets: NDArray[np.float64]
+    version: int | None = None
 
     @property
     def users(self) -> int:  # type: ignore[override]
@@ -144,6 +136,7 @@ class NoisyBatch(Batch):
     """
 
     values: NDArray[np.float64]
+    version: int | None = None
 
     @property
     def users(self) -> int:  # type: ignore[override]
@@ -175,6 +168,7 @@ class SampledBatch(Batch):
 
     steps: NDArray[np.int64]
     support: NDArray[np.bool_]
+    version: int | None = None
 
     @property
     def users(self) -> int:  # type: ignore[override]
@@ -206,6 +200,7 @@ class AnswerBatch(Batch):
 
     questions: NDArray[np.int64]
     support: NDArray[np.bool_]
+    version: int | None = None
 
     @property
     def users(self) -> int:  # type: ignore[override]
@@ -225,19 +220,6 @@ class BitsReport(Report):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SimulatedReport(Report):
-    """In simulation only: a user's data bits, to which the simulated shuffler adds all users' noise at once.
-
-    Attributes:
-        indices: Counters that the user touches, (n,).
-        ones: How many of the user's data bits for each are 1, (n,).
-    """
-
-    indices: NDArray[np.int64]
-    ones: NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class ShuffledBatch(Batch):
     """The messages of a batch, taken apart: for every counter a multiset of bits, and nothing that links two of them.
 
@@ -252,3 +234,4 @@ class ShuffledBatch(Batch):
     ones: NDArray[np.int64]
     messages: int
     users: int
+    version: int | None = None

@@ -1,34 +1,58 @@
-"""The parties between a trajectory and a planner."""
+"""The parties between a trajectory and a planner, and the three kinds of things that they hold.
+
+*Public*: a `Mechanism`, its encoders, what was `Released`, the guarantee. *Secret*: what the server keeps of people
+(`discreet.sums.Secret`). *Pure*: what a mechanism does to a secret: `fold` puts people in, `release` draws noise and
+lets something out, and neither changes what it was given. A `Privatizer` is a mechanism at work, with its secret in
+memory.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NoReturn, Protocol, TypeVar
 
 from discreet.errors import InvalidInput
-from discreet.privacy import Batch, RawBatch, RawReport, Report
+from discreet.noise import Role
+from discreet.privacy import Batch, Report
+from discreet.privatizers.shufflers import Shuffler, check_reports
+from discreet.sums import Secret
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    import numpy as np
     from numpy.typing import NDArray
 
     from discreet.mdp import Trajectory
+    from discreet.noise import Source
     from discreet.privacy import Guarantee
-    from discreet.sums import ExactSum, PrivateSum
 
-__all__ = ["Collector", "Encoder", "PrivateCounts", "Privatizer", "RawServer", "Shuffler", "check_reports"]
+__all__ = ["Encoder", "Kind", "Mechanism", "PrivateCounts", "Privatizer", "Released", "Shuffler", "check_reports"]
 
-R = TypeVar("R", bound=Report)
+#: Where the noise of a guarantee comes from.
+Kind = Literal["fast", "secure"]
 B = TypeVar("B", bound=Batch)
+T = TypeVar("T")
+F = TypeVar("F", bound="Released")
 R_co = TypeVar("R_co", bound=Report, covariant=True)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Released:
+    """What a mechanism let out: public, and all that a planner may see.
+
+    Attributes:
+        version: How many releases there were, this one included; 0 before anybody came.
+        std: Standard deviation of the noise in a count (in a transition count, if counts differ).
+    """
+
+    version: int = 0
+    std: float = 0.0
+
+
 @dataclass(frozen=True, eq=False)
-class PrivateCounts:
-    """All that a planner may see.
+class PrivateCounts(Released):
+    """Private counts.
 
     Attributes:
         visits: Ñ_h(s,a), (H, S, A); the first axis is 1 if pooled over the steps.
@@ -44,111 +68,204 @@ class PrivateCounts:
 
 
 class Encoder(Protocol[R_co]):
-    """At the user: turns a trajectory into the report that leaves the device."""
+    """At the user: public parameters, and what turns a trajectory into the report that leaves the device."""
 
-    def encode(self, trajectory: Trajectory, rng: np.random.Generator) -> R_co:
+    def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator) -> R_co:
         """Returns the report; raises, naming a field and its bound, if the trajectory is none of this environment."""
 
+    def to_json(self) -> str:
+        """Returns the public parameters, from which `discreet.privatizers.codec.from_json` makes the same encoder."""
 
-class Shuffler(Generic[R, B]):
-    """Between users and server: holds the reports of a batch until it is complete, then hands them on.
+
+class Mechanism(ABC, Generic[B, T, F]):
+    """A way to ask people and to answer for it: public facts, and pure functions on what a server keeps.
+
+    Subclasses say what a server keeps at first (`start`), with a batch in it (`folded`) and after a release
+    (`released`): values that are never changed in place.
 
     Attributes:
-        reports: The reports in transit. The server never looks at them.
-        uncollected: How many people played in a last batch that cannot be completed; nothing of theirs is kept.
+        draws: Who draws its noise: the server, or the users and the shuffler.
     """
 
-    def __init__(self) -> None:
-        self.reports: list[R] = []
-        self.uncollected = 0
-
-    def __call__(self, reports: Sequence[R], rng: np.random.Generator) -> B:
-        """Returns what the server receives of ``reports``."""
-        raise NotImplementedError
-
-
-class Collector(Shuffler[RawReport, RawBatch]):
-    """Collects raw reports, in order: for a trusted server."""
-
-    def __call__(self, reports: Sequence[RawReport], rng: np.random.Generator | None = None) -> RawBatch:
-        """Returns the reports, one row each."""
-        check_reports(reports, RawReport)
-        return RawBatch(np.stack([r.indices for r in reports]), np.stack([r.values for r in reports]))
-
-
-def check_reports(reports: Sequence[Report], kind: type[Report]) -> None:
-    """Raises unless there are reports, all of one kind; never shows one."""
-    if len(reports) == 0:
-        raise InvalidInput("a batch needs at least one report")
-    for report in reports:
-        if not isinstance(report, kind):
-            raise TypeError(f"expected a {kind.__name__}, got {type(report).__name__}")
-
-
-class RawServer:
-    """The server's side where it is trusted with raw batches: it adds them to ``sum``."""
-
-    sum: PrivateSum | ExactSum
+    draws: tuple[Role, ...] = (Role.NOISE,)
 
     @property
-    def count(self) -> int:
-        """Number of users collected."""
-        return self.sum.count
-
-    def collect(self, batch: RawBatch) -> None:
-        """Adds a batch to the sums; nothing changes if an error is raised."""
-        if not isinstance(batch, RawBatch):
-            raise TypeError(f"expected a RawBatch, got {type(batch).__name__}")
-        self.sum.add(batch.indices, batch.values)
-
-    def state(self) -> dict[str, Any]:
-        """Returns copies of all that changes: personal data and noise, by name."""
-        return self.sum.state()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Goes back to a `state`, which is used up."""
-        self.sum = type(self.sum).from_state(state)
-
-
-class Privatizer(Protocol[R, B]):
-    """A trust model at work: the user's encoder, the shuffler, and the server's sums."""
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is proven."""
-
-    @property
-    def encoder(self) -> Encoder[R]:
-        """At the user."""
-
-    @property
-    def shuffler(self) -> Shuffler[R, B]:
-        """Between the users and the server."""
-
-    @property
+    @abstractmethod
     def name(self) -> str:
         """Of the sum."""
 
     @property
+    @abstractmethod
     def noise(self) -> str:
-        """Its distribution, or how it hides."""
+        """The distribution of its noise, or how it hides."""
+
+    @abstractmethod
+    def promise(self, kind: Kind) -> Guarantee:
+        """Returns what is proven, for noise from sources of this kind."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is proven with fast noise."""
+        return self.promise("fast")
+
+    @abstractmethod
+    def encoder_of(self, version: int) -> Encoder[Report]:
+        """Returns what runs at the users of a batch, by its number from 0, if no plan says more."""
+
+    @abstractmethod
+    def shuffler(self) -> Shuffler[Any, B]:
+        """Returns a new party between users and server."""
+
+    @abstractmethod
+    def start(self) -> T:
+        """Returns what the server keeps of nobody."""
+
+    def first(self, kept: T, source: Source) -> tuple[T, F | None]:
+        """Returns what is released before anybody came, if there is anything to plan from."""
+        return kept, None
+
+    @abstractmethod
+    def folded(self, kept: T, batch: B, encoder: Encoder[Report]) -> T:
+        """Returns what the server keeps with a batch in it; raises if the batch is not what the encoder makes."""
+
+    @abstractmethod
+    def released(self, kept: T, source: Source) -> tuple[T, F]:
+        """Returns what the server keeps after a release, and the release. Only here noise is drawn."""
+
+    def fold(self, secret: Secret[T], batch: B, encoder: Encoder[Report]) -> Secret[T]:
+        """Puts a batch into a secret; the one that was given stays as it was.
+
+        Raises:
+            InvalidPersonalData: If somebody's report is out of bounds; the message names the bound only.
+        """
+        return secret.folded(self.folded(secret.open(), batch, encoder))
+
+    def release(self, secret: Secret[T], source: Source) -> tuple[Secret[T], F]:
+        """Draws noise and lets something out; the secret that was given can release no more."""
+        kept, found = self.released(secret.open(), source)
+        return secret.released(kept), found
+
+    def check(self, report: Report, encoder: Encoder[Report]) -> None:
+        """Raises unless one report, alone, may be folded in: before it is acknowledged.
+
+        Raises:
+            InvalidPersonalData: Naming the field and the bound.
+        """
+        self.folded(self.start(), self.shuffler().alone(report), encoder)
+
+    def calibration(self) -> dict[str, Any]:
+        """Returns what was calibrated, as plain values: a saved agent goes on with it on any machine."""
+        return {}
+
+    def recalibrate(self, found: dict[str, Any]) -> None:
+        """Takes what `calibration` returned instead of what was computed here."""
+
+
+class _Books(NamedTuple):
+    """All that changes in a privatizer: replaced as a whole, or not at all."""
+
+    secret: Secret[Any]
+    users: int
+    version: int
+    released: Any
+
+
+class Privatizer(Generic[B, T, F]):
+    """A mechanism at work: its secret in memory, and what it released last.
+
+    Args:
+        mechanism: What is asked and answered.
+        source: Where the server's noise comes from.
+    """
+
+    def __init__(self, mechanism: Mechanism[B, T, F], source: Source) -> None:
+        self.mechanism, self.source = mechanism, source
+        kept, found = mechanism.first(mechanism.start(), source)
+        self._books = _Books(Secret(kept), 0, 0, found)
+
+    def __repr__(self) -> str:
+        return f"<privatizer of {self.mechanism.name} after {self.count} users and {self.version} releases>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a privatizer is not copied: two copies would hide different users behind the same noise")
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is proven."""
+        return self.mechanism.promise(self.source.kind)
+
+    @property
+    def encoder(self) -> Encoder[Report]:
+        """What runs at the users of the current batch, if no plan says more."""
+        return self.mechanism.encoder_of(self.version)
 
     @property
     def count(self) -> int:
         """Number of users collected."""
+        return self._books.users
 
     @property
-    def error(self) -> Any:
-        """What is known of the noise: a bound on how far any count ever is from the truth, or a regulariser."""
+    def version(self) -> int:
+        """Number of releases."""
+        return self._books.version
 
-    def collect(self, batch: B) -> None:
-        """At the server: adds a batch to the sums."""
+    @property
+    def last(self) -> F | None:
+        """What was released last."""
+        found: F | None = self._books.released
+        return found
 
-    def counts(self) -> Any:
-        """Returns what has been released: `PrivateCounts`, or sums of feature products."""
+    def collect(self, batch: B, encoder: Encoder[Report] | None = None) -> None:
+        """Puts a batch in; nothing changes if an error is raised."""
+        books = self._books
+        secret = self.mechanism.fold(books.secret, batch, encoder or self.encoder)
+        self._books = books._replace(secret=secret, users=books.users + batch.users)
 
-    def state(self) -> dict[str, Any]:
-        """Returns copies of all that changes: personal data and noise, by name."""
+    def release(self) -> F:
+        """Draws noise and lets something out."""
+        self._books = self._after(self._books)
+        return self._given(self._books)
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Goes back to a `state`, which is used up."""
+    def observe(self, batch: B, encoder: Encoder[Report] | None = None) -> F:
+        """Puts a batch in and releases: both, or nothing changes.
+
+        What can go wrong does so before noise is drawn, or without a look at it; then everything is put down at once.
+        """
+        books = self._books
+        secret = self.mechanism.fold(books.secret, batch, encoder or self.encoder)
+        self._books = self._after(books._replace(secret=secret, users=books.users + batch.users))
+        return self._given(self._books)
+
+    def _after(self, books: _Books) -> _Books:
+        secret, found = self.mechanism.release(books.secret, self.source)
+        version = books.version + 1
+        return books._replace(secret=secret, version=version, released=dataclasses.replace(found, version=version))
+
+    @staticmethod
+    def _given(books: _Books) -> F:
+        found: F = books.released
+        if found is None:
+            raise InvalidInput("nothing has been released yet")
+        return found
+
+    def reveal(self) -> T:
+        """In simulation: returns what the server keeps, raw personal data included."""
+        found: T = self._books.secret.open()
+        return found
+
+    def absorb(self, kept: T, users: int) -> F:
+        """In simulation: releases from what a short cut folded; see `observe`."""
+        books = self._books
+        self._books = self._after(books._replace(secret=books.secret.folded(kept), users=books.users + users))
+        return self._given(self._books)
+
+    def settle(self, kept: T, users: int, releases: int, last: F) -> None:
+        """In simulation: takes what a compiled block did, ``releases`` releases of which ``last`` was the last."""
+        books = self._books
+        version = books.version + releases
+        found = dataclasses.replace(last, version=version)
+        self._books = _Books(books.secret.released(kept), books.users + users, version, found)
+
+    def resume(self, secret: Secret[T], count: int, version: int, last: F | None) -> None:
+        """Goes on from what another machine handed over."""
+        self._books = _Books(secret, count, version, last)

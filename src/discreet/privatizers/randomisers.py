@@ -22,6 +22,8 @@ from discreet.errors import InvalidInput, UnknownName, check_integer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from discreet.noise import Source
+
 __all__ = ["MOST", "RANDOMISERS", "RandomisedResponse", "Randomiser", "SubsetSelection", "UnaryEncoding", "choose"]
 
 
@@ -73,7 +75,7 @@ class Randomiser:
         """The privacy loss of the probabilities that are used."""
         raise NotImplementedError
 
-    def report(self, value: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    def report(self, value: int, source: Source) -> NDArray[np.bool_]:
         """Returns which values the report contains, (size,)."""
         raise NotImplementedError
 
@@ -125,9 +127,9 @@ class UnaryEncoding(Randomiser):
         p, q = self.probabilities
         return math.log(p * (1 - q) / ((1 - p) * q)) if self.size > 1 else 0.0
 
-    def report(self, value: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    def report(self, value: int, source: Source) -> NDArray[np.bool_]:
         """Returns the bits."""
-        return self.decide(value, rng.random(self.size))
+        return self.decide(value, source.random(self.size))
 
     def decide(self, value: int, draws: NDArray[np.float64]) -> NDArray[np.bool_]:
         """A draw a bit."""
@@ -185,12 +187,12 @@ class SubsetSelection(Randomiser):
         p, d, k = self.probabilities[0], self.chosen, self.size
         return math.log(p / (1 - p)) + math.log((k - d) / d)
 
-    def report(self, value: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    def report(self, value: int, source: Source) -> NDArray[np.bool_]:
         """Returns the set, as bits."""
         d = self.chosen
         bits = np.zeros(self.size, dtype=np.bool_)
-        bits[value] = rng.random() < self.probabilities[0]
-        others = rng.permutation(self.size - 1)[: d - int(bits[value])]
+        bits[value] = source.random(1)[0] < self.probabilities[0]
+        others = source.permutation(self.size - 1)[: d - int(bits[value])]
         bits[others + (others >= value)] = True
         return bits
 

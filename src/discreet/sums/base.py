@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
@@ -16,39 +15,65 @@ from discreet.errors import (
     check_fraction,
     check_integer,
 )
-from discreet.noise import fast
+from discreet.noise import as_source
 from discreet.privacy import accounting
-from discreet.sums.factorisation import KINDS
+from discreet.sums.secret import Secret
 from discreet.sums.tails import exceedances
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from discreet.noise.fast import Distribution
+    from discreet.noise import Distribution, Source
     from discreet.privacy.sensitivity import Sensitivity, UserBound
     from discreet.sums.factorisation import Factorisation
 
-__all__ = ["PrivateSum"]
+__all__ = ["NoisySum", "PrivateSum", "Sum", "SumState", "check_users"]
 
 
-class Stretch(NamedTuple):
-    """What a compiled block needs to do several reads of a private sum: raw data and noise, for simulation only."""
+class SumState(NamedTuple):
+    """What a server keeps of a sum: raw personal data, and the noise that is in earlier reads. Never changed in place.
 
+    Attributes:
+        users: How many were added.
+        total: What their vectors add up to, (size,).
+        noise: How often the sum was released, ``reads``, and what the factorisation keeps of earlier noise.
+    """
+
+    users: int
     total: NDArray[np.float64]
-    released: NDArray[np.float64]
-    advance: Any
-    coefficients: NDArray[np.float64]
-    depths: NDArray[np.int64]
-    z: NDArray[np.float64]
-    state: NDArray[np.float64]
+    noise: dict[str, Any]
+
+    @property
+    def reads(self) -> int:
+        """How often the sum was released."""
+        return int(self.noise["reads"])
 
 
-class PrivateSum:
-    """Sums the users' vectors and releases the sum over and over, with noise.
+class Sum(Protocol):
+    """A sum over users as public facts, and what it does to a server's state."""
 
-    ``add`` puts users into the current batch. ``read`` ends the batch and releases the sum of all batches so far;
-    until the next user is added, reading again returns the same numbers. Every batch's noise is drawn once and never
-    again.
+    size: int
+    capacity: int
+
+    @property
+    def name(self) -> str:
+        """The kind of sum."""
+
+    def start(self) -> SumState:
+        """Returns the state that nobody is in."""
+
+    def added(self, state: SumState, indices: NDArray[np.int64], values: NDArray[np.float64]) -> SumState:
+        """Returns the state with more users in it, one row each."""
+
+    def added_total(self, state: SumState, total: NDArray[np.float64], users: int) -> SumState:
+        """In simulation: returns the state with the total of ``users`` users in it."""
+
+    def released(self, state: SumState, source: Source) -> tuple[SumState, NDArray[np.float64]]:
+        """Returns the state after a release, and what is released, (size,)."""
+
+
+class NoisySum:
+    """Sums the users' vectors and releases the sum over and over, with noise: public facts, and no state.
 
     Args:
         factorisation: Which noise is in which read.
@@ -56,12 +81,10 @@ class PrivateSum:
         capacity: Number of users at most.
         scale: Of the fresh noise a read and coordinate: Laplace's b or the Gaussian's σ.
         sensitivity: Of one user's vector, replace-one.
-        rng: Where the noise comes from; fast, for simulation.
         bound: What every user's vector must keep for the sensitivity to hold; without it, the caller vouches for that.
 
     Guarantee:
-        All reads together are one adaptive mechanism with the privacy event ``event``, for replacing one user. What is
-        inside (``state``) is raw personal data.
+        All reads together are one adaptive mechanism with the privacy event ``event``, for replacing one user.
     """
 
     def __init__(
@@ -72,7 +95,6 @@ class PrivateSum:
         capacity: int,
         scale: float,
         sensitivity: Sensitivity,
-        rng: np.random.Generator,
         bound: UserBound | None = None,
     ) -> None:
         if not 0 < scale < math.inf:
@@ -83,17 +105,9 @@ class PrivateSum:
         self.scale = float(scale)
         self.sensitivity = sensitivity
         self.bound = bound
-        self.count = 0
-        self._total: NDArray[np.float64] = np.zeros(self.size)
-        self._rng = rng
-        self._noise_state = factorisation.start(self.size)
-        self._released: NDArray[np.float64] = np.zeros(self.size)
-        self._open = False
 
     def __repr__(self) -> str:
-        return (
-            f"<{self.name} sum of {self.size} coordinates: {self.count} of {self.capacity} users, {self.reads} reads>"
-        )
+        return f"<{self.name} sum of {self.size} coordinates for {self.capacity} users and {self.horizon} reads>"
 
     @property
     def name(self) -> str:
@@ -111,16 +125,6 @@ class PrivateSum:
         return self.factorisation.horizon
 
     @property
-    def reads(self) -> int:
-        """Number of reads released."""
-        return int(self._noise_state["reads"])
-
-    @property
-    def readable(self) -> bool:
-        """Whether `read` may be called: something has been released, or users wait and there are reads left."""
-        return self.reads < self.horizon if self._open else self.reads > 0
-
-    @property
     def event(self) -> accounting.DpEvent:
         """What all reads together do to one user's privacy, for the accountant."""
         weight, entries = self.factorisation.entries
@@ -133,10 +137,9 @@ class PrivateSum:
         """Standard deviation of the fresh noise a read and coordinate."""
         return self.scale if self.distribution == "gaussian" else math.sqrt(2) * self.scale
 
-    @property
-    def std(self) -> float:
-        """Standard deviation of the noise in the last read; 0 before the first."""
-        return self.fresh_std * math.sqrt(self.factorisation.variance(self.reads)) if self.reads else 0.0
+    def std_after(self, reads: int) -> float:
+        """Returns the standard deviation of the noise in a read, from 1; 0 before the first."""
+        return self.fresh_std * math.sqrt(self.factorisation.variance(reads)) if reads else 0.0
 
     @property
     def worst_std(self) -> float:
@@ -172,15 +175,27 @@ class PrivateSum:
             high *= 2
         return float(brentq(excess, 0.0, high, rtol=1e-9))
 
-    def add(self, indices: NDArray[np.int64], values: NDArray[np.float64]) -> None:
-        """Adds users to the current batch, one row each: ``values[i, j]`` to coordinate ``indices[i, j]``.
+    def start(self) -> SumState:
+        """Returns the state that nobody is in."""
+        return SumState(0, np.zeros(self.size), self.factorisation.start(self.size))
 
-        Nothing changes if an error is raised.
+    def _check_room(self, state: SumState, users: int) -> None:
+        if state.users + users > self.capacity:
+            raise CapacityExceeded(f"this sum holds {self.capacity} users: {state.users} are in it, got {users} more")
+        if state.reads == self.horizon:
+            raise CapacityExceeded(f"all {self.horizon} reads of this sum are released: it takes no more users")
+
+    def check(self, indices: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+        """Raises unless every row is a vector that the sensitivity allows for.
 
         Raises:
-            CapacityExceeded: If there would be more users than `capacity`, or there are no reads left for them.
             InvalidPersonalData: If a shape, an index or a value is out of bounds; the message names the bound only.
         """
+        self._checked(indices, values)
+
+    def _checked(
+        self, indices: NDArray[np.int64], values: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         from discreet.sums import _kernels
 
         indices, values = check_users(indices, values, self.size)
@@ -192,15 +207,131 @@ class PrivateSum:
                     f"a user's values must not be negative, with L1 norm at most {self.bound.l1:g} "
                     f"and L2 norm at most {self.bound.l2:.6g}"
                 )
-        if self.count + len(indices) > self.capacity:
-            raise CapacityExceeded(
-                f"this sum holds {self.capacity} users: {self.count} are in it, got {len(indices)} more"
-            )
-        if self.reads == self.horizon:
-            raise CapacityExceeded(f"all {self.horizon} reads of this sum are released: it takes no more users")
-        _kernels.add_users(self._total, indices, values)
-        self.count += len(indices)
-        self._open = self._open or len(indices) > 0
+        return indices, values
+
+    def added(self, state: SumState, indices: NDArray[np.int64], values: NDArray[np.float64]) -> SumState:
+        """Returns the state with more users in it, one row each: ``values[i, j]`` at coordinate ``indices[i, j]``.
+
+        Raises:
+            CapacityExceeded: If there would be more users than `capacity`, or there are no reads left for them.
+            InvalidPersonalData: If a shape, an index or a value is out of bounds; the message names the bound only.
+        """
+        from discreet.sums import _kernels
+
+        indices, values = self._checked(indices, values)
+        self._check_room(state, len(indices))
+        total = state.total.copy()
+        _kernels.add_users(total, indices, values)
+        return state._replace(users=state.users + len(indices), total=total)
+
+    def added_total(self, state: SumState, total: NDArray[np.float64], users: int) -> SumState:
+        """In simulation: returns the state with the total of ``users`` users in it.
+
+        Raises:
+            InvalidPersonalData: If no users within the bound have such a total; the message names the bound only.
+        """
+        check_total(total, users, self.size, self.sensitivity.l2 / math.sqrt(2))
+        self._check_room(state, users)
+        return state._replace(users=state.users + users, total=state.total + total)
+
+    def released(self, state: SumState, source: Source) -> tuple[SumState, NDArray[np.float64]]:
+        """Returns the state after a release, and the sum with noise, (size,). Nothing else here draws.
+
+        Raises:
+            NotReadable: If all reads are released.
+        """
+        if state.reads == self.horizon:
+            raise NotReadable(f"this sum cannot be read: all {self.horizon} reads are released")
+        z = np.empty((1, self.size))
+        source.fill(self.distribution, self.scale, z)
+        kept = {**state.noise, "array": state.noise["array"].copy()}
+        noise = self.factorisation.advance(kept, z[0])
+        return state._replace(noise=kept), state.total + noise
+
+
+class PrivateSum(NoisySum):
+    """A sum with noise and its state in memory.
+
+    ``add`` puts users into the current batch. ``read`` ends the batch and releases the sum of all batches so far;
+    until the next user is added, reading again returns the same numbers. Every batch's noise is drawn once and never
+    again: a private sum is neither copied nor pickled.
+
+    Args:
+        factorisation: Which noise is in which read.
+        size: Number of coordinates.
+        capacity: Number of users at most.
+        scale: Of the fresh noise a read and coordinate: Laplace's b or the Gaussian's σ.
+        sensitivity: Of one user's vector, replace-one.
+        rng: Where the noise comes from: a source, or a generator, which is for simulation.
+        bound: What every user's vector must keep for the sensitivity to hold; without it, the caller vouches for that.
+
+    Guarantee:
+        All reads together are one adaptive mechanism with the privacy event ``event``, for replacing one user. What is
+        inside (`state`) is raw personal data.
+    """
+
+    def __init__(
+        self,
+        factorisation: Factorisation,
+        size: int,
+        *,
+        capacity: int,
+        scale: float,
+        sensitivity: Sensitivity,
+        rng: Source | np.random.Generator,
+        bound: UserBound | None = None,
+    ) -> None:
+        super().__init__(factorisation, size, capacity=capacity, scale=scale, sensitivity=sensitivity, bound=bound)
+        self._source = as_source(rng)
+        self._kept: SumState | None = self.start()
+        self._last: NDArray[np.float64] = np.zeros(self.size)
+        self._open = False
+
+    def __repr__(self) -> str:
+        return (
+            f"<{self.name} sum of {self.size} coordinates: {self.count} of {self.capacity} users, {self.reads} reads>"
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a private sum is not copied: two copies would hide different users behind the same noise")
+
+    def __copy__(self) -> NoReturn:
+        self.__reduce__()
+
+    def __deepcopy__(self, memo: Any) -> NoReturn:
+        self.__reduce__()
+
+    @property
+    def _state(self) -> SumState:
+        if self._kept is None:
+            raise InvalidInput("this sum has given its state away, and goes on from there only")
+        return self._kept
+
+    @property
+    def count(self) -> int:
+        """Number of users added."""
+        return self._state.users
+
+    @property
+    def reads(self) -> int:
+        """Number of reads released."""
+        return self._state.reads
+
+    @property
+    def readable(self) -> bool:
+        """Whether `read` may be called: something has been released, or users wait and there are reads left."""
+        return self.reads < self.horizon if self._open else self.reads > 0
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the noise in the last read; 0 before the first."""
+        return self.std_after(self.reads)
+
+    def add(self, indices: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+        """Adds users to the current batch; nothing changes if an error is raised. See `added`."""
+        before = self._state
+        self._kept = self.added(before, indices, values)
+        self._open = self._open or self._kept.users > before.users
 
     def read(self) -> NDArray[np.float64]:
         """Returns the sum with noise, (size,): a new release if users were added, else the last one again.
@@ -212,88 +343,34 @@ class PrivateSum:
             why = f"all {self.horizon} reads are released" if self._open else "nobody has been added"
             raise NotReadable(f"this sum cannot be read: {why}")
         if self._open:
-            z = np.empty((1, self.size))
-            fast.fill(self._rng, self.distribution, self.scale, z)
-            self._released = self._total + self.factorisation.advance(self._noise_state, z[0])
+            self._kept, self._last = self.released(self._state, self._source)
             self._open = False
-        return self._released.copy()
+        return self._last.copy()
 
-    def stretch(self, users: int, reads: int) -> Stretch:
-        """In simulation: hands the next ``users`` users and ``reads`` reads, with their noise, to a compiled block.
-
-        The block adds to ``total`` and must do every read as `read` would: advance the noise, then release the sum.
-        Its last read must come after its last user, else `resume` has to follow.
-        """
-        if self.count + users > self.capacity or self.reads + reads > self.horizon:
-            raise CapacityExceeded(
-                f"this sum holds {self.capacity} users and {self.horizon} reads: {self.count} and {self.reads} are "
-                f"used, got {users} and {reads} more"
-            )
-        z = np.empty((reads, self.size))
-        fast.fill(self._rng, self.distribution, self.scale, z)
-        depths = self.factorisation.depths(self._noise_state, reads)
-        self.count += users
-        return Stretch(
-            self._total,
-            self._released,
-            self.factorisation.kernel,
-            self.factorisation.coefficients,
-            depths,
-            z,
-            self._noise_state["array"],
-        )
-
-    def resume(self, *, waiting: bool) -> None:
-        """After a `stretch`: says whether users wait for the next read."""
-        self._open = waiting
-
-    def state(self) -> dict[str, Any]:
-        """Returns all that is needed to go on exactly, once.
-
-        It holds personal data and noise that must stay secret. Going on from one state twice, with different users,
-        would use the same noise twice, and the difference of the two reads would be raw: `from_state` empties what it
-        is given.
-        """
-        return copy.deepcopy(
-            {
-                "kind": self.name,
-                "horizon": self.horizon,
-                "distribution": self.distribution,
-                "size": self.size,
-                "capacity": self.capacity,
-                "scale": self.scale,
-                "sensitivity": self.sensitivity,
-                "bound": self.bound,
-                "count": self.count,
-                "total": self._total,
-                "released": self._released,
-                "open": self._open,
-                "noise": self._noise_state,
-                "rng": self._rng.bit_generator.state,
-            }
-        )
+    def state(self) -> Secret[PrivateSum]:
+        """Gives away all that is needed to go on exactly, once: this sum takes no more users and is not read again."""
+        found = object.__new__(type(self))
+        vars(found).update(vars(self))
+        found._kept, self._kept = self._state, None
+        return Secret(found)
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> PrivateSum:
-        """Returns the sum that `state` describes, and empties ``state``: it goes on exactly where that one was."""
-        given, state = state, copy.deepcopy(state)
-        if not state:
-            raise InvalidInput("this state has been used: a sum goes on from a state only once")
-        given.clear()
-        bits = getattr(np.random, state["rng"]["bit_generator"])()
-        bits.state = state["rng"]
-        found = cls(
-            KINDS[state["kind"]](state["horizon"], state["distribution"]),
-            state["size"],
-            capacity=state["capacity"],
-            scale=state["scale"],
-            sensitivity=state["sensitivity"],
-            rng=np.random.Generator(bits),
-            bound=state["bound"],
-        )
-        found.count, found._total, found._released = state["count"], state["total"], state["released"]
-        found._open, found._noise_state = state["open"], state["noise"]
+    def from_state(cls, state: Secret[PrivateSum]) -> PrivateSum:
+        """Returns the sum that a `state` holds, which is used up."""
+        found = state.open()
+        state.released(found)
         return found
+
+
+def check_total(total: NDArray[np.float64], users: int, size: int, longest: float) -> None:
+    """Raises unless ``users`` vectors of length at most ``longest`` can have this total; names the bound only.
+
+    (The vectors of two users have no negative inner product, so replacing one moves the sum by √2 lengths at most.)
+    """
+    if np.shape(total) != (size,) or total.dtype != np.float64 or users < 1 or not np.isfinite(total).all():
+        raise InvalidPersonalData(f"a total must be of users, and have {size} finite numbers")
+    if float(np.linalg.norm(total)) > users * longest * (1 + 1e-9):
+        raise InvalidPersonalData(f"a total must not be longer than {longest:.6g} a user")
 
 
 def check_users(

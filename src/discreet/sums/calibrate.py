@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 from discreet.errors import InvalidInput, UnknownName, check_integer
 from discreet.privacy import accounting
 from discreet.sums import optimal
-from discreet.sums.base import PrivateSum
+from discreet.sums.base import NoisySum, PrivateSum
 from discreet.sums.factorisation import KINDS
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from discreet.noise.fast import Distribution
+    from discreet.noise import Distribution, Source
     from discreet.privacy import Budget
     from discreet.privacy.sensitivity import Sensitivity, UserBound
     from discreet.sums.factorisation import Factorisation
 
-__all__ = ["CENTRAL", "calibrated", "factorise", "noise_scale", "quietest", "worst_std"]
+__all__ = ["CENTRAL", "calibrated", "factorise", "noise_scale", "proven", "quietest", "worst_std"]
 
 #: The central sums.
 CENTRAL: tuple[str, ...] = tuple(KINDS)
@@ -56,6 +56,22 @@ def noise_scale(shape: Factorisation, sensitivity: Sensitivity, budget: Budget) 
     return weight * entries * sensitivity.l1 / budget.epsilon * (1 + 1e-12)
 
 
+def proven(
+    name: str,
+    size: int,
+    *,
+    capacity: int,
+    horizon: int,
+    sensitivity: Sensitivity,
+    budget: Budget,
+    bound: UserBound | None = None,
+) -> NoisySum:
+    """Returns a sum whose proven ε is the budget's, to within rounding and never above it."""
+    shape = factorise(name, horizon, budget.delta)
+    scale = noise_scale(shape, sensitivity, budget)
+    return NoisySum(shape, size, capacity=capacity, scale=scale, sensitivity=sensitivity, bound=bound)
+
+
 def calibrated(
     name: str,
     size: int,
@@ -64,10 +80,10 @@ def calibrated(
     horizon: int,
     sensitivity: Sensitivity,
     budget: Budget,
-    rng: np.random.Generator,
+    rng: Source | np.random.Generator,
     bound: UserBound | None = None,
 ) -> PrivateSum:
-    """Returns a private sum whose proven ε is the budget's, to within rounding and never above it."""
+    """Returns the same as `proven`, with its state in memory."""
     shape = factorise(name, horizon, budget.delta)
     scale = noise_scale(shape, sensitivity, budget)
     return PrivateSum(shape, size, capacity=capacity, scale=scale, sensitivity=sensitivity, rng=rng, bound=bound)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from discreet.noise.fast import Distribution
+    from discreet.noise import Distribution
 
 __all__ = ["Batch", "Binary", "Factored", "Factorisation", "Optimal", "Smooth"]
 

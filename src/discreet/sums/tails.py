@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from discreet.noise.fast import Distribution
+    from discreet.noise import Distribution
 
 __all__ = ["exceedances", "laplace_tail"]
 

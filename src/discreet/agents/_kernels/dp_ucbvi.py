@@ -3,7 +3,7 @@
 import math
 
 from discreet._jit import kernel
-from discreet.agents._kernels.types import PLAN
+from discreet.privatizers._types import PLAN
 
 # positions in the vector of parameters; `discreet.agents.dp_ucbvi.DPUCBVI.parameters` writes them
 IOTA, VARIANCE, REWARD_VARIANCE, REWARD, LOWER, SPAN, CORRECTION, FIRST, SECOND, CAP, NOISE, NOISE_SPAN, MEMORY = range(

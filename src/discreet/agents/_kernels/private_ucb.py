@@ -3,7 +3,7 @@
 import math
 
 from discreet._jit import kernel
-from discreet.agents._kernels.types import PLAN, PLAN_MIXED
+from discreet.privatizers._types import PLAN, PLAN_MIXED
 
 # positions in the vector of parameters; `discreet.agents.private_ucb_vi.PrivateUCBVI.parameters` writes them
 ERROR, RATE, LINEAR, UNSEEN, ETA = range(5)

@@ -3,7 +3,7 @@
 import math
 
 from discreet._jit import kernel
-from discreet.agents._kernels.types import PLAN
+from discreet.privatizers._types import PLAN
 
 # positions in the vector of parameters; `discreet.agents.pucb.PUCB.parameters` writes them
 LOG, ERROR, SAMPLING, NOISE, CAP = range(5)

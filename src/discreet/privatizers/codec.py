@@ -1,0 +1,140 @@
+"""What travels: the one registry of encoders and reports, and how they are written down. NumPy only.
+
+An encoder travels to the device as JSON, a report back as a short text (`to_wire`, `from_wire`).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Protocol
+
+from discreet.errors import InvalidInput, check_integer
+from discreet.privacy.messages import (
+    AnswerReport,
+    BitsReport,
+    NoisyReport,
+    RawFeatureReport,
+    RawReport,
+    Report,
+    SampledReport,
+)
+from discreet.privatizers.counts.encode import BinomialEncoder, NoisyEncoder, RawEncoder
+from discreet.privatizers.features.encode import NoisyFeatureEncoder, RawFeatureEncoder
+from discreet.privatizers.first_visits.encode import FirstVisitEncoder
+from discreet.privatizers.questions.encode import QuestionEncoder
+from discreet.privatizers.sampled.encode import SampledEncoder
+from discreet.privatizers.weighted.encode import WeightedEncoder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from discreet.mdp import Trajectory
+    from discreet.noise import Source
+
+__all__ = ["ENCODERS", "KINDS", "REPORTS", "AnyEncoder", "from_json", "register"]
+
+
+class AnyEncoder(Protocol):
+    """What every encoder can do."""
+
+    @property
+    def kind(self) -> str:
+        """Its name in JSON."""
+
+    def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator) -> Report:
+        """At the user: returns the report."""
+
+    def to_json(self) -> str:
+        """Returns the public parameters."""
+
+    def hides(self, epsilon: float, delta: float) -> bool:
+        """Returns whether a report by itself is (ε, δ)-private."""
+
+
+#: Every encoder, by its kind.
+ENCODERS: dict[str, Any] = {
+    kind.kind: kind
+    for kind in (
+        RawEncoder,
+        NoisyEncoder,
+        SampledEncoder,
+        QuestionEncoder,
+        BinomialEncoder,
+        FirstVisitEncoder,
+        RawFeatureEncoder,
+        NoisyFeatureEncoder,
+        WeightedEncoder,
+    )
+}
+#: Every report, by its class's name.
+REPORTS: dict[str, type[Report]] = {
+    kind.__name__: kind for kind in (RawReport, RawFeatureReport, NoisyReport, SampledReport, AnswerReport, BitsReport)
+}
+#: The kinds of encoders.
+KINDS: tuple[str, ...] = tuple(ENCODERS)
+
+
+def register(encoder: type[Any], report: type[Report] | None = None) -> None:
+    """Adds another package's encoder, and the report that it makes: both then travel as ours do."""
+    if ENCODERS.setdefault(encoder.kind, encoder) is not encoder:
+        raise InvalidInput(f"there is an encoder of the kind {encoder.kind!r} already")
+    if report is not None and REPORTS.setdefault(report.__name__, report) is not report:
+        raise InvalidInput(f"there is a report {report.__name__!r} already")
+
+
+def from_json(
+    text: str,
+    kinds: Sequence[str] | None = None,
+    *,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    users: int | None = None,
+) -> AnyEncoder:
+    """Returns the encoder that ``to_json`` wrote.
+
+    Args:
+        text: The JSON.
+        kinds: Which kinds are accepted; all by default. A user who trusts nobody takes
+            ``("noisy", "sampled", "questions", "noisy-features")`` and nothing raw.
+        epsilon: The largest ε that the device's owner accepts, with ``delta``: a weaker encoder is refused. An encoder
+            that hides nothing by itself, because a server or a shuffler is trusted, is refused too, unless ``users``
+            is given.
+        delta: The largest δ.
+        users: For one-bit messages: how many users of a batch add their noise, as the owner trusts the shuffler to see
+            to. What a batch of so many then gives is held against ε and δ.
+
+    Raises:
+        ValueError: If the text is no encoder, is none of these kinds, or hides less than is asked for.
+    """
+    known = tuple(ENCODERS) if kinds is None else tuple(kinds)
+    try:
+        document = json.loads(text)
+        kind = document["kind"]
+        if kind not in known or kind not in ENCODERS:
+            raise InvalidInput(f"this encoder is of the kind {kind!r}, not {', '.join(known)}")
+        found: AnyEncoder = ENCODERS[kind].from_document(document)
+    except InvalidInput:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
+        raise InvalidInput(f"this is not an encoder: {type(error).__name__}") from None
+    if epsilon is not None:
+        _check_pin(found, epsilon, delta, users)
+    return found
+
+
+def _check_pin(encoder: AnyEncoder, epsilon: float, delta: float, users: int | None) -> None:
+    """Raises unless an encoder hides as much as its owner asks for."""
+    asked = f"epsilon={epsilon!r}, delta={delta!r}"
+    shuffled = getattr(encoder, "shuffled_epsilon", None)
+    if shuffled is None:
+        if not encoder.hides(epsilon, delta):
+            raise InvalidInput(f"this encoder hides less than its owner asks for: {encoder.kind!r}, not {asked}")
+    elif users is None:
+        raise InvalidInput(
+            f"messages of the kind {encoder.kind!r} hide nothing by themselves: say with users= how many users of a "
+            "batch are trusted to add their noise"
+        )
+    elif not shuffled(check_integer("users", users), delta) <= epsilon:
+        raise InvalidInput(f"a batch of {users} users hides less than its owner asks for: not {asked}")

@@ -1,0 +1,1 @@
+"""Visits, transitions and reward sums: what the papers' tabular agents ask for."""

@@ -1,0 +1,1 @@
+"""Sums of feature products, for linear mixture MDPs."""

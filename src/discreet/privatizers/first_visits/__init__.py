@@ -1,0 +1,1 @@
+"""First visits to few public cells a batch, through a shuffler."""

@@ -1,0 +1,1 @@
+"""One question about one cell a user, through a local randomiser."""

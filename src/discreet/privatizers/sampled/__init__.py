@@ -1,0 +1,1 @@
+"""One step of the episode a user, through a local randomiser."""

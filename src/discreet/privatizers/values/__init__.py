@@ -1,0 +1,1 @@
+"""Perturbed tables of values: what RLSVI releases."""

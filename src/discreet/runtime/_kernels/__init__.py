@@ -1,0 +1,1 @@
+"""Compiled blocks: whole stretches of a simulation without returning to Python."""

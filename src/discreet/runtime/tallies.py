@@ -1,0 +1,213 @@
+"""One batch at a time: its people play, and what they report is added up as they come."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet.privacy import AnswerBatch, RawFeatureBatch
+from discreet.privatizers.counts.encode import BinomialEncoder
+from discreet.privatizers.counts.shuffle import ShuffledCounts
+from discreet.privatizers.counts.staged import Staged, StagedCounts
+from discreet.privatizers.features.serve import CentralFeatures, ExactFeatures
+from discreet.privatizers.first_visits.serve import FirstVisitCounts
+from discreet.privatizers.questions.serve import Questions
+from discreet.privatizers.weighted.serve import CentralWeighted, ExactWeighted
+from discreet.runtime.fast import sources, with_noise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from discreet.agents.base import LearningAgent
+    from discreet.agents.rounds import Plan
+    from discreet.privatizers.first_visits.encode import FirstVisitEncoder
+    from discreet.privatizers.questions.encode import QuestionEncoder
+    from discreet.runtime.simulate import Run
+
+    Episodes = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+
+__all__ = ["TALLIES", "Batches", "Tally"]
+
+_PEOPLE = 4096
+
+
+class Tally(ABC):
+    """In simulation only: what stands for the users and the shuffler of a batch, bit for bit what their reports say."""
+
+    def __init__(self, agent: LearningAgent, plan: Plan) -> None:
+        self.agent, self.plan = agent, plan
+        self.encoder: Any = plan.encoder
+        self.users = 0
+
+    def meet(self, states: NDArray[np.int64], actions: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        """Adds people, a row each."""
+        self.users += len(states)
+        self.add(states, actions, rewards)
+
+    @abstractmethod
+    def add(self, states: NDArray[np.int64], actions: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        """Adds their reports."""
+
+    @abstractmethod
+    def observe(self) -> None:
+        """Shows the whole batch to the server."""
+
+
+class Totals(Tally):
+    """Raw vectors, for a trusted server: their total."""
+
+    def __init__(self, agent: LearningAgent, plan: Plan) -> None:
+        super().__init__(agent, plan)
+        self._total = np.zeros(self.encoder.layout.size)
+
+    def add(self, states: NDArray[np.int64], actions: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        """Adds up the contributions."""
+        indices, values = self.encoder.contributions(states, actions, rewards)
+        np.add.at(self._total, indices.ravel(), values.ravel())
+
+    def observe(self) -> None:
+        """Folds the total in, within the bounds of so many users."""
+        mechanism: Any = self.agent.mechanism
+        kept = self.agent.privatizer.reveal()
+        if isinstance(mechanism, StagedCounts):
+            part, own = mechanism.opened(kept, self.users)
+            kept = Staged(kept.batch, own.sum.added_total(part, self._total, self.users))  # type: ignore[union-attr]
+        else:
+            kept = mechanism.sum.added_total(kept, self._total, self.users)
+        self.agent.absorb(kept, self.users)
+
+
+class WeightedTotals(Totals):
+    """Weighted counts lie on a grid: they add up exactly in any order."""
+
+    def add(self, states: NDArray[np.int64], actions: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        """Adds up the weighted contributions."""
+        indices, values = self.encoder.contributions(states, actions, rewards)
+        self._total += np.bincount(indices.ravel(), weights=values.ravel(), minlength=len(self._total))
+
+
+class BitTotals(Tally):
+    """One-bit messages: the data bits that are 1; the noise bits are drawn as totals."""
+
+    encoder: BinomialEncoder | FirstVisitEncoder
+
+    def __init__(self, agent: LearningAgent, plan: Plan) -> None:
+        super().__init__(agent, plan)
+        self._total = np.zeros(self.encoder.size, dtype=np.int64)
+
+    def add(self, states: NDArray[np.int64], actions: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        """Adds up the data bits; a real reward is rounded at random."""
+        source = sources(self.agent)[0]
+        if isinstance(self.encoder, BinomialEncoder):
+            indices, values = self.encoder.contributions(states, actions, rewards)
+            ones = source.random(values.shape) < values
+        else:
+            draws = source.random((len(states), len(self.encoder.cells)))
+            indices, ones = self.encoder.contributions(states, actions, rewards, draws)
+        self._total += np.bincount(indices[ones], minlength=len(self._total))
+
+    def observe(self) -> None:
+        """Shows what a shuffler would hand on."""
+        source = sources(self.agent)[1]
+        self.agent.observe(with_noise(self.encoder, self._total, self.users, source, self.plan.version))
+
+
+class AnswerRows(Tally):
+    """Randomised answers: all of them, a row a user."""
+
+    encoder: QuestionEncoder
+
+    def __init__(self, agent: LearningAgent, plan: Plan) -> None:
+        super().__init__(agent, plan)
+        self._questions: list[NDArray[np.int64]] = []
+        self._support: list[NDArray[np.bool_]] = []
+
+    def add(self, states: NDArray[np.int64], actions: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        """Draws questions and answers, compiled."""
+        from discreet.privatizers.questions import _kernels
+
+        encoder, users = self.encoder, len(states)
+        questions = np.empty(users, dtype=np.int64)
+        support = np.zeros((users, encoder.width), dtype=np.bool_)
+        sizes = np.array([found.size for found in encoder.randomisers])
+        chosen = np.array([getattr(found, "chosen", 0) for found in encoder.randomisers])  # unary encoding: none
+        hidden = (sizes, chosen, np.array([found.probabilities for found in encoder.randomisers]))
+        asked = (encoder.cumulative, encoder.last, encoder.layout.cells, encoder.layout.spec.actions)
+        draws = sources(self.agent)[0].random((users, encoder.draws))
+        _kernels.answer(asked, encoder.layout.stationary, hidden, draws, states, actions, rewards, questions, support)
+        self._questions.append(questions)
+        self._support.append(support)
+
+    def observe(self) -> None:
+        """Shows the answers."""
+        questions, support = np.concatenate(self._questions), np.concatenate(self._support)
+        self.agent.observe(AnswerBatch(questions, support, version=self.plan.version))
+
+
+class FeatureRows(Tally):
+    """Raw features, for a trusted server: folded in as they come."""
+
+    def __init__(self, agent: LearningAgent, plan: Plan) -> None:
+        super().__init__(agent, plan)
+        self._kept = agent.privatizer.reveal()
+
+    def add(self, states: NDArray[np.int64], actions: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        """Adds their products to a copy of the sums."""
+        batch = RawFeatureBatch(*self.encoder.statistics(states, actions, rewards))
+        self._kept = self.agent.mechanism.folded(self._kept, batch, self.encoder)
+
+    def observe(self) -> None:
+        """Goes on from the sums with everybody in them."""
+        self.agent.absorb(self._kept, self.users)
+
+
+def _staged(agent: LearningAgent, plan: Plan) -> Tally:
+    return (BitTotals if isinstance(plan.encoder, BinomialEncoder) else Totals)(agent, plan)
+
+
+#: By the mechanism that they stand for.
+TALLIES: dict[type[Any], Callable[[LearningAgent, Plan], Tally]] = {
+    StagedCounts: _staged,
+    ShuffledCounts: BitTotals,
+    FirstVisitCounts: BitTotals,
+    Questions: AnswerRows,
+    CentralWeighted: WeightedTotals,
+    ExactWeighted: WeightedTotals,
+    CentralFeatures: FeatureRows,
+    ExactFeatures: FeatureRows,
+}
+
+
+class Batches:
+    """Whole batches of an agent, one at a time, with a tally for what their people report."""
+
+    def __init__(self, agent: LearningAgent, tally: Callable[[LearningAgent, Plan], Tally]) -> None:
+        self.agent, self._tally = agent, tally
+
+    def run(self, run: Run, people: int) -> bool:
+        """Plays the current batch, if it has at most ``people`` people; returns whether it has.
+
+        Whatever interrupts it, the agent is left at the beginning of the batch.
+        """
+        agent, plan = self.agent, self.agent.plan
+        if plan.size > people:
+            return False
+        tally, source, first = self._tally(agent, plan), sources(agent)[0], run.done
+        mark = source.mark()
+        try:
+            for policy, users in plan.assignments:
+                for start in range(0, users, _PEOPLE):
+                    n = min(_PEOPLE, users - start)
+                    tally.meet(*run.mdp.sample_many(policy, run.people, n))
+                    run.score(policy, n)
+                    run.bar.update(run.done)
+        except BaseException:
+            source.rewind(mark)
+            run.done = first
+            raise
+        tally.observe()
+        return True
