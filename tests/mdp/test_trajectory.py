@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -37,3 +39,53 @@ def test_errors_name_field_and_bound_but_not_the_value(states, actions, rewards,
         Trajectory(states, actions, rewards).check(SPEC)
     assert "77" not in str(caught.value)
     assert "nan" not in str(caught.value)
+
+
+NEITHER = {
+    "complex numbers": np.array([0.5 + 0.77j, 0.1]),
+    "complex numbers without an imaginary part": np.array([0.5 + 0j, 0.1]),
+    "truth values": [True, False],
+    "text": ["0.77", "0.1"],
+    "bytes": [b"0.77", b"0.1"],
+    "nothing": None,
+    "a list with None": [None, 0.77],
+    "objects": [object(), 0.77],
+    "fractions": [Fraction(77, 100), Fraction(1, 2)],
+    "durations": np.array([77, 1], dtype="timedelta64[s]"),
+    "lists of different lengths": [[0.77], [0.1, 0.2]],
+    "a dictionary": {0: 0.77},
+}
+
+
+@pytest.mark.parametrize("values", NEITHER.values(), ids=NEITHER.keys())
+@pytest.mark.parametrize(("field", "what"), [("states", "integers"), ("actions", "integers"), ("rewards", "numbers")])
+@pytest.mark.filterwarnings("error")
+def test_what_is_no_number_is_refused_at_once(field, what, values):
+    """Would catch NumPy's conversions: it drops imaginary parts with a warning, reads text, and makes None NaN."""
+    given = {"states": [0, 1, 2], "actions": [0, 0], "rewards": [0.0, 0.0], field: values}
+    with pytest.raises(InvalidPersonalData, match=f"^{field} must be {what}$"):
+        Trajectory(**given)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "message"),
+    [
+        ([[0.77], [0.1]], r"rewards must have shape \(2,\)"),
+        ([], r"rewards must have shape \(2,\)"),
+        (0.77, r"rewards must have shape \(2,\)"),
+        ([0, np.longdouble("77e4000")], r"rewards must lie in \[0, 1\]"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_numbers_of_a_wrong_shape_or_size_are_refused_by_the_check(rewards, message):
+    with pytest.raises(InvalidPersonalData, match=message) as caught:
+        Trajectory([0, 1, 2], [0, 0], rewards).check(SPEC)
+    assert "77" not in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint64, np.float16, np.float32, np.float64, np.longdouble])
+def test_real_numbers_of_every_width_are_taken(dtype):
+    trajectory = Trajectory([0, 1, 2], [0, 0], np.array([0, 1], dtype=dtype))
+    trajectory.check(SPEC)
+    assert trajectory.rewards.dtype == np.float64
+    assert trajectory.rewards.tolist() == [0.0, 1.0]

@@ -6,11 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 import discreet as dc
 from discreet import privacy
 from discreet.errors import Unproven
-from discreet.privacy import accounting
+from discreet.privacy import Ledger, accounting
+from discreet.privacy.binomial import BinomialEvent, SymmetricEvent
 
 
 @pytest.mark.parametrize(
@@ -67,6 +69,44 @@ def test_groups_of_groups():
     event = accounting.gaussian(4.0)
     guarantee = dc.Guarantee("joint", accounting.epsilon(event, 1e-6), 1e-6, events=event)
     assert guarantee.group(2).group(3).epsilon == pytest.approx(guarantee.group(6).epsilon, rel=1e-8)
+    assert guarantee.group(2).group(3).unit == guarantee.group(6).unit == "group of 6 users"
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_a_groups_loss_where_both_kinds_occur(k):
+    """Laplace and Gaussian noise on one release each, shifted k times as far: the true δ at the group's ε."""
+    event = accounting.compose(accounting.laplace(4.0), accounting.gaussian(3.0))
+    alone = dc.Guarantee("joint", accounting.epsilon(event, 1e-3), 1e-3, events=event)
+    group = alone.group(k)
+    assert accounting.losses(group.events) == pytest.approx((k**2 / 9, k / 4))
+    assert group.epsilon == pytest.approx(k / 4 + accounting.gaussian_epsilon(k / 3, 1e-3))
+    mu, shift = k / 3, k / 4
+    x = np.linspace(-30, 30, 200_001)
+
+    def delta(eps):
+        left = eps - (np.abs(x - shift) - np.abs(x))  # what the Gaussian part must lose for the rest
+        tail = ndtr(-left / mu + mu / 2) - np.exp(left) * ndtr(-left / mu - mu / 2)
+        return float((np.exp(-np.abs(x)) / 2 * tail).sum() * (x[1] - x[0]))
+
+    assert delta(group.epsilon) <= 1e-3
+    assert delta(alone.epsilon) > 1e-3  # alone would not cover a group
+
+
+@pytest.mark.parametrize("event", [BinomialEvent(10**6, 0.5, 1, 3), SymmetricEvent(10**6, 0.5, 3)])
+def test_binomial_noise_has_no_group(event):
+    """Nothing is proven for a person in several batches."""
+    guarantee = dc.Guarantee("shuffle", accounting.epsilon(event, 1e-6), 1e-6, events=event)
+    assert guarantee.group(1) is guarantee
+    with pytest.raises(Unproven, match="nothing is proven here for a"):
+        guarantee.group(2)
+    with pytest.raises(Unproven):
+        Ledger(dc.Budget(1.0, 1e-6)).charge(event)
+
+
+def test_a_group_of_which_nothing_is_left():
+    for event in (accounting.laplace(2.0), accounting.gaussian(2.0), accounting.non_private()):
+        with pytest.raises(Unproven, match="a group of 10000000000"):
+            dc.Guarantee("joint", 1.0, 1e-6, events=event).group(10**10)
 
 
 def test_names_of_sums_are_those_that_exist():

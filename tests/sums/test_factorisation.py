@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -118,7 +119,8 @@ def least(T):
 def test_optimal_is_optimal(T):
     """Must show: an independent solution has the same total variance."""
     B = factorise("optimal", T, 1e-6).matrix()
-    assert (B**2).sum() == pytest.approx(least(T), rel=1e-5)
+    norm, _ = factorise("optimal", T, 1e-6).entries
+    assert (B**2).sum() * norm**2 == pytest.approx(least(T), rel=3e-5)  # B's rounding is the larger part of it
 
 
 @pytest.mark.parametrize("T", [1, 2, 5, 20, 41, 64])
@@ -130,10 +132,62 @@ def test_optimal_beats_every_other_sum_in_total(T):
         norms = np.linalg.norm(np.linalg.solve(B, A), axis=0)
         totals[name] = (B**2).sum() * norms.max() ** 2
         if name == "optimal":
-            np.testing.assert_allclose(norms, 1.0, rtol=1e-9)
-    assert totals["optimal"] <= min(totals.values()) * (1 + 1e-6)
+            np.testing.assert_allclose(norms, 1.0, rtol=3e-5)
+    assert totals["optimal"] <= min(totals.values()) * (1 + 3e-5)
     if T >= 20:
         assert totals["optimal"] < 0.99 * totals["factored"]
+
+
+def exact_squares(B):
+    """The squared norms of the columns of B⁻¹A, as fractions."""
+    rows, T = [[Fraction(entry) for entry in row] for row in B.tolist()], len(B)
+    C = []
+    for i, row in enumerate(rows):
+        rests = [int(j <= i) - sum(row[k] * C[k][j] for k in range(i)) for j in range(T)]
+        C.append([rest / row[i] for rest in rests])
+    return [sum(row[j] ** 2 for row in C) for j in range(T)]
+
+
+@pytest.mark.parametrize("T", [1, 2, 3, 5, 13, 20, 41, 64])
+def test_the_norm_that_is_accounted_is_never_below_that_of_the_noise(T):
+    """Must show: at least the norm of C = B⁻¹A for the B that is used, in exact arithmetic, and within 1e-9 of it."""
+    shape = factorise("optimal", T, 1e-6)
+    norm, entries = shape.entries
+    largest = max(exact_squares(shape.matrix()))
+    assert entries == 1
+    assert Fraction(norm) ** 2 >= largest
+    assert Fraction(norm) ** 2 <= largest * (1 + Fraction(1, 10**12))
+
+
+def test_every_machine_has_the_same_optimal_factorisation(monkeypatch):
+    """LAPACK's drivers stand in for other machines, and random errors that are larger than theirs."""
+    import scipy.linalg
+
+    real, rng = np.linalg.eigh, np.random.default_rng(0)
+
+    def rough(M):
+        values, vectors = real(M)
+        return values, vectors + 1e-13 * rng.standard_normal(M.shape)
+
+    def driven(driver):
+        return lambda M: scipy.linalg.eigh(M, driver=driver)
+
+    for T in (1, 2, 3, 7, 10, 20, 33, 41, 50, 64):
+        B, norm = optimal.prefix(T)
+        np.testing.assert_array_equal(B * 2**16, np.round(B * 2**16))
+        for solver in (rough, driven("ev"), driven("evd"), driven("evr")):
+            with monkeypatch.context() as patch:
+                patch.setattr(np.linalg, "eigh", solver)
+                again, as_much = optimal.prefix.__wrapped__(T)
+            np.testing.assert_array_equal(again, B)
+            assert as_much == norm
+
+
+def test_no_entry_is_near_the_middle_between_two_multiples():
+    """Would catch a grid on which another machine rounds an entry the other way."""
+    for T in range(1, optimal.MOST + 1):
+        units = np.ldexp(optimal._unrounded(T), 16)
+        assert np.abs(units % 1 - 0.5).min() > 3e-10 * 2**16
 
 
 def test_optimal_is_for_few_reads():

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.errors import CapacityExceeded, DiscreetError, NotReadable
+from discreet.errors import CapacityExceeded, DiscreetError, InvalidPersonalData, NotReadable
 from discreet.privacy import Budget, Sensitivity, accounting
+from discreet.privacy.sensitivity import UserBound, tabular_user
 from discreet.sums import CENTRAL, PrivateSum, calibrated
 
 GAUSSIAN = ("factored", "optimal")
@@ -242,3 +244,107 @@ def test_a_scale_must_be_a_scale():
     for bad in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="scale"):
             PrivateSum(shape, 1, capacity=5, scale=bad, sensitivity=Sensitivity(1, 1), rng=np.random.default_rng(0))
+
+
+def bounded(bound, size):
+    """A sum that holds every user to ``bound``."""
+    shape = build("batch", 0.0).factorisation
+    return PrivateSum(shape, size, capacity=9, scale=1.0, sensitivity=UNIT, rng=np.random.default_rng(0), bound=bound)
+
+
+def exact_norms(indices, values):
+    """The L1 and the squared L2 norm of one user's vector, as fractions."""
+    totals = dict.fromkeys(indices, Fraction(0))
+    for i, value in zip(indices, values, strict=True):
+        totals[i] += Fraction(value)
+    return sum(abs(total) for total in totals.values()), sum(total**2 for total in totals.values())
+
+
+#: Rewards at both ends, and those whose sums have to be rounded.
+REWARDS = st.one_of(st.sampled_from([0.0, 1.0, 5e-324, 1e-160, 0.1, 1 - 2**-53]), st.floats(0.0, 1.0))
+
+
+@given(st.data(), st.integers(1, 12), st.integers(1, 3), st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_honest_users_always_pass(data, H, families, stationary):
+    """Property: counts of ones, and one family of rewards, in any cells. Would catch a norm that rounds above it."""
+    cells = 3 if stationary else 3 * H
+    visits = np.array(data.draw(st.lists(st.integers(0, 2), min_size=H, max_size=H)))
+    cell = visits if stationary else visits + 3 * np.arange(H)
+    rewards = np.array(data.draw(st.lists(REWARDS, min_size=H, max_size=H)))
+    indices = np.concatenate([cell + f * cells for f in range(families)])
+    values = np.concatenate([np.ones(H * (families - 1)), rewards])
+    sum_ = bounded(tabular_user(H, families, stationary=stationary), families * cells)
+    sum_.add(indices[None], values[None])
+    sum_.add(indices[None], np.ones((1, H * families)))  # attains the L1 bound
+
+
+@given(st.data(), st.integers(1, 12), st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_nobody_passes_a_bound_by_the_last_bit(data, H, stationary):
+    """Property: what passes is exactly within its bounds, in fractions. Would catch slack, and sums rounded down."""
+    bound = tabular_user(H, stationary=stationary)
+    near = st.sampled_from([1.0, math.nextafter(1.0, 2), math.nextafter(1.0, 0), 0.1, 0.3, 2**-60, 1e-200, 2.0])
+    n = data.draw(st.integers(1, H + 2))
+    indices = data.draw(st.lists(st.integers(0, H + 2), min_size=n, max_size=n))
+    values = data.draw(st.lists(near, min_size=n, max_size=n))
+    sum_ = bounded(bound, H + 3)
+    try:
+        sum_.add(np.array([indices]), np.array([values]))
+    except InvalidPersonalData:
+        return
+    l1, squares = exact_norms(indices, values)
+    assert l1 <= bound.l1
+    assert squares <= bound.l2_squared
+
+
+@pytest.mark.parametrize("stationary", [False, True])
+@pytest.mark.parametrize("H", [1, 2, 4, 20, 1000])
+def test_a_hair_above_is_refused(H, stationary):
+    """One value of the worst user grows by its last bit; to the nearest, the sum of all would round to the bound."""
+    indices = (np.zeros(H, dtype=np.int64) if stationary else np.arange(H))[None]
+    ones = np.ones((1, H))
+    sum_ = bounded(tabular_user(H, stationary=stationary), H)
+    sum_.add(indices, ones)
+    above = ones.copy()
+    above[0, 0] = np.nextafter(1.0, 2.0)
+    with pytest.raises(InvalidPersonalData, match="L1 norm at most"):
+        sum_.add(indices, above)
+    with pytest.raises(InvalidPersonalData, match="L1 norm at most"):  # one tiny value more
+        sum_.add(np.append(indices, [[0]], axis=1), np.append(ones, [[5e-324]], axis=1))
+    loose = bounded(UserBound(10 * H, H * H if stationary else H), H)  # L2 alone decides
+    loose.add(indices, ones)
+    for more in (above, ones * (1 + 4e-10)):
+        with pytest.raises(InvalidPersonalData, match="L2 norm at most"):
+            loose.add(indices, more)
+    assert (sum_.count, loose.count) == (1, 1)
+
+
+def test_values_that_cancel_are_refused():
+    """Their sum would keep every bound, and drown everybody else's in rounding errors."""
+    sum_ = bounded(UserBound(4, 4), 3)
+    for values in ([1e15, -1e15, 1.0], [1.0, -1.0, 1.0], [1.0, -5e-324, 1.0]):
+        with pytest.raises(InvalidPersonalData, match="must not be negative") as caught:
+            sum_.add(np.array([[0, 0, 1]]), np.array([values]))
+        assert "e+15" not in str(caught.value)
+    assert sum_.count == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.floats(0.0, 1e15)), min_size=1, max_size=12))
+@settings(max_examples=300, deadline=None)
+def test_norms_are_rounded_up_and_hardly(pairs):
+    """Against fractions: never below, and above by no more than a few last bits."""
+    from discreet.sums import _kernels
+
+    indices, values = [i for i, _ in pairs], [value for _, value in pairs]
+    least, l1, squares = _kernels.largest_norms(np.array([indices]), np.array([values]))
+    exact_l1, exact_squares = exact_norms(indices, values)
+    assert least == 0
+    assert exact_l1 <= Fraction(l1) <= exact_l1 * (1 + Fraction(1, 2**48)) + Fraction(1, 10**300)
+    assert exact_squares <= Fraction(squares) <= exact_squares * (1 + Fraction(1, 2**46)) + Fraction(1, 10**270)
+
+
+def test_a_users_bounds_are_integers():
+    for bad in (0, 1.5, -1):
+        with pytest.raises(ValueError, match="l2_squared"):
+            UserBound(1, bad)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,11 +17,25 @@ if TYPE_CHECKING:
 __all__ = ["Trajectory"]
 
 
+def _array(name: str, what: str, kinds: str, values: ArrayLike) -> NDArray[Any]:
+    """Returns an array of one of the ``kinds``; NumPy's own conversions would take text, None and complex numbers."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError):  # such as lists of different lengths
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in kinds:
+        raise InvalidPersonalData(f"{name} must be {what}")
+    return array
+
+
 def _integers(name: str, values: ArrayLike) -> NDArray[np.int64]:
-    array = np.asarray(values)
-    if array.dtype.kind not in "iu":
-        raise InvalidPersonalData(f"{name} must be integers")
-    return array.astype(np.int64)
+    return _array(name, "integers", "iu", values).astype(np.int64)
+
+
+def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    array = _array(name, "numbers", "iuf", values)
+    with np.errstate(over="ignore"):  # a wider float may become infinite, which no bound allows
+        return np.asarray(array, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -32,6 +46,10 @@ class Trajectory:
         states: s_1 … s_{H+1}, (H+1,).
         actions: a_1 … a_H, (H,).
         rewards: r_1 … r_H in [0, 1], (H,).
+
+    Raises:
+        InvalidPersonalData: If states or actions are not integers, or rewards are not real numbers. Truth values, text,
+            None and other objects are neither.
     """
 
     states: NDArray[np.int64]
@@ -41,11 +59,7 @@ class Trajectory:
     def __post_init__(self) -> None:
         object.__setattr__(self, "states", _integers("states", self.states))
         object.__setattr__(self, "actions", _integers("actions", self.actions))
-        try:
-            rewards = np.asarray(self.rewards, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidPersonalData("rewards must be numbers") from None
-        object.__setattr__(self, "rewards", rewards)
+        object.__setattr__(self, "rewards", _numbers("rewards", self.rewards))
 
     def __repr__(self) -> str:
         return "<Trajectory: contents not shown>"

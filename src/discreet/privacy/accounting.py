@@ -16,8 +16,8 @@ pure ε add up.
 
 *Both.* The pure part loses at most its ε on every output, so the Gaussian part's (ε, δ) grows by just that.
 
-All three hold for adaptively chosen mechanisms whose parameters depend on earlier outputs, which is what makes them
-usable as filters (`discreet.privacy.ledger`).
+All three hold for adaptively chosen mechanisms. The first two hold also if the parameters depend on earlier outputs, as
+long as Σμ² and Σε are bounded in advance. What that takes for both together is in `discreet.privacy.ledger`.
 """
 
 from __future__ import annotations
@@ -37,14 +37,17 @@ __all__ = [
     "gaussian_mu",
     "laplace",
     "losses",
+    "mu_of_pure",
     "non_private",
     "pure",
+    "pure_of_mu",
     "zero_concentrated",
 ]
 
 DpEvent = Any  # dp_accounting.DpEvent, which comes without types
 
 _TINY = 1e-300
+_SMALL = 1e-4  # below, a pure ε is taken for √(π/2)·ε, its limit
 
 
 def _positive(noise_multiplier: float) -> float:
@@ -103,8 +106,12 @@ def compose(*events: DpEvent) -> DpEvent:
     return dp_accounting.ComposedDpEvent(list(events))
 
 
-def losses(event: DpEvent) -> tuple[float, float]:
+def losses(event: DpEvent, *, convert: bool = False) -> tuple[float, float]:
     """Returns (μ², ε): what the Gaussian and the pure parts of an event add up to.
+
+    Args:
+        event: What happens.
+        convert: Whether every single pure part is taken for a Gaussian one (`mu_of_pure`).
 
     Raises:
         Unproven: If the event contains anything else.
@@ -113,25 +120,61 @@ def losses(event: DpEvent) -> tuple[float, float]:
 
     if isinstance(event, dp_accounting.NoOpDpEvent):
         return 0.0, 0.0
-    if isinstance(event, dp_accounting.NonPrivateDpEvent):
-        return 0.0, math.inf
     if isinstance(event, dp_accounting.GaussianDpEvent):
         return _positive(event.noise_multiplier) ** -2, 0.0
+    if isinstance(event, dp_accounting.SelfComposedDpEvent):
+        mu2, pure = losses(event.event, convert=convert)
+        count = check_integer("count", event.count, least=0)
+        return count * mu2, count * pure
+    if isinstance(event, dp_accounting.ComposedDpEvent):
+        parts = [losses(part, convert=convert) for part in event.events]
+        return math.fsum(part[0] for part in parts), math.fsum(part[1] for part in parts)
+    pure = _pure_loss(event)
+    return (mu_of_pure(pure) ** 2, 0.0) if convert else (0.0, pure)
+
+
+def _pure_loss(event: DpEvent) -> float:
+    """Returns the ε of a single pure mechanism."""
+    import dp_accounting
+
+    if isinstance(event, dp_accounting.NonPrivateDpEvent):
+        return math.inf
     if isinstance(event, dp_accounting.LaplaceDpEvent):
-        return 0.0, 1 / _positive(event.noise_multiplier)
+        return 1 / _positive(event.noise_multiplier)
     if isinstance(event, dp_accounting.RandomizedResponseDpEvent):
         if not (0 < event.noise_parameter <= 1 and event.num_buckets >= 1):
             raise InvalidInput(f"noise_parameter must lie in (0, 1], got noise_parameter={event.noise_parameter!r}")
         other = event.noise_parameter / event.num_buckets  # probability of each wrong answer
-        return 0.0, math.log((1 - event.noise_parameter + other) / other)
-    if isinstance(event, dp_accounting.SelfComposedDpEvent):
-        mu2, pure = losses(event.event)
-        count = check_integer("count", event.count, least=0)
-        return count * mu2, count * pure
-    if isinstance(event, dp_accounting.ComposedDpEvent):
-        parts = [losses(part) for part in event.events]
-        return math.fsum(part[0] for part in parts), math.fsum(part[1] for part in parts)
+        return math.log((1 - event.noise_parameter + other) / other)
     raise Unproven(f"nothing is proven here for a {type(event).__name__}")
+
+
+def mu_of_pure(eps: float) -> float:
+    """Returns the least μ such that every ε-DP mechanism is μ-GDP, −2Φ⁻¹(1/(1 + e^ε)): up to rounding, which goes up.
+
+    The trade-off function of ε-DP is made of two chords from its ends to the point where both errors are 1/(1 + e^ε).
+    For this μ, that of μ-GDP passes through the same three points; it is convex, so it lies below its chords.
+
+    As ε goes to 0, μ/ε grows to √(π/2).
+
+    References:
+        Dong, Roth and Su (2022), Section 2, for both trade-off functions.
+    """
+    from scipy.special import expit, ndtri
+
+    if eps < _SMALL:
+        return math.sqrt(math.pi / 2) * eps * (1 + 1e-9)
+    return -2 * float(ndtri(expit(-eps))) * (1 + 1e-9)
+
+
+def pure_of_mu(mu: float) -> float:
+    """Returns the largest ε with `mu_of_pure` (ε) ≤ μ: up to rounding, which goes down."""
+    from scipy.special import log_ndtr
+
+    small = mu / math.sqrt(math.pi / 2)
+    if small < _SMALL:
+        return small * (1 - 4e-9)
+    return float(log_ndtr(mu / 2) - log_ndtr(-mu / 2)) * (1 - 4e-9)
 
 
 def epsilon(event: DpEvent, delta: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ __all__ = ["REWARDS_ONLY", "Guarantee"]
 
 #: What has to be said wherever a guarantee protects rewards and nothing else.
 REWARDS_ONLY = "rewards only: states and actions are not protected"
+_MOST = 1e9  # of an ε or a μ: what events can hold
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,16 @@ class Guarantee:
     def group(self, size: int) -> Guarantee:
         """Returns the guarantee of a person with ``size`` episodes among the users.
 
-        Pure losses and the μ of Gaussian ones grow ``size``-fold; δ stays and ε follows.
+        The episodes are replaced one after the other. On every history each step adds at most its ε to the loss of a
+        pure part, and turns kμ-GDP of a Gaussian part into (k+1)μ-GDP. So pure losses and the μ of Gaussian ones grow
+        ``size``-fold, also where both occur; δ stays and ε follows.
 
         Raises:
-            Unproven: If the guarantee does not come with events that say how it grows.
+            Unproven: If the guarantee does not come with events that say how it grows, as under `Shuffle`, or if the
+                group is so large that nothing is left of it.
+
+        References:
+            Dong, Roth and Su (2022), Section 2, on group privacy.
         """
         from discreet.privacy import accounting
 
@@ -58,12 +66,16 @@ class Guarantee:
         if self.events is None:
             raise Unproven("this guarantee has no events to compute a group's from")
         mu2, pure = accounting.losses(self.events)
-        parts = [accounting.gaussian(1 / (k * math.sqrt(mu2)))] if mu2 else []
-        parts += [accounting.laplace(1 / (k * pure))] if pure else []
+        mu, pure = k * math.sqrt(mu2), k * pure
+        if not max(mu, pure) <= _MOST:
+            raise Unproven(f"nothing is left of this guarantee for a group of {k}")
+        parts = [accounting.gaussian(1 / mu)] if mu else []
+        parts += [accounting.laplace(1 / pure)] if pure else []
         event = accounting.compose(*parts)
-        return replace(
-            self, epsilon=accounting.epsilon(event, self.delta), unit=f"group of {k} {self.unit}s", events=event
-        )
+        known = re.fullmatch(r"group of (\d+) (\w+)s", self.unit)
+        members, unit = (int(known[1]), known[2]) if known else (1, self.unit)
+        unit = f"group of {k * members} {unit}s"
+        return replace(self, epsilon=accounting.epsilon(event, self.delta), unit=unit, events=event)
 
     def __post_init__(self) -> None:
         if not (self.epsilon >= 0 and 0 <= self.delta <= 1):  # NaN fails too

@@ -50,10 +50,21 @@ class UserBound:
 
     For two such vectors ‖x − y‖₁ ≤ ‖x‖₁ + ‖y‖₁, and ‖x − y‖₂² ≤ ‖x‖₂² + ‖y‖₂² because their inner product is not
     negative.
+
+    Both bounds are integers, so they can be enforced without slack. Sums of numbers in [0, 1], and their squares, never
+    round above an integer that bounds them, because rounding is monotone and keeps integers.
+
+    Attributes:
+        l1: Of the L1 norm.
+        l2_squared: Of the squared L2 norm.
     """
 
-    l1: float
-    l2: float
+    l1: int
+    l2_squared: int
+
+    def __post_init__(self) -> None:
+        for name in ("l1", "l2_squared"):
+            check_integer(name, getattr(self, name))
 
 
 def tabular(horizon: int, families: int = 1, *, stationary: bool = False) -> Sensitivity:
@@ -64,15 +75,14 @@ def tabular(horizon: int, families: int = 1, *, stationary: bool = False) -> Sen
         families: How many of the three families are released: (m, r) is 2, (n, m, r) is 3.
         stationary: Whether they are pooled over the steps.
     """
-    H, f = check_integer("horizon", horizon), check_integer("families", families)
-    squares = 2 * H * H if stationary else 2 * H
-    return Sensitivity(l1=2.0 * H * f, l2=math.sqrt(squares * f))
+    user = tabular_user(horizon, families, stationary=stationary)
+    return Sensitivity(l1=2.0 * user.l1, l2=math.sqrt(2 * user.l2_squared))
 
 
 def tabular_user(horizon: int, families: int = 1, *, stationary: bool = False) -> UserBound:
     """Returns the norms of one user's vector that imply `tabular`."""
-    both = tabular(horizon, families, stationary=stationary)
-    return UserBound(both.l1 / 2, both.l2 / math.sqrt(2))
+    H, f = check_integer("horizon", horizon), check_integer("families", families)
+    return UserBound(l1=H * f, l2_squared=(H * H if stationary else H) * f)
 
 
 def gram(bound: float) -> float:

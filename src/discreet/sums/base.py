@@ -200,12 +200,11 @@ class NoisySum:
 
         indices, values = check_users(indices, values, self.size)
         if self.bound is not None:
-            least, l1, l2 = _kernels.largest_norms(indices, values)
-            slack = 1 + 1e-9
-            if least < 0 or l1 > self.bound.l1 * slack or math.sqrt(l2) > self.bound.l2 * slack:
+            least, l1, l2_squared = _kernels.largest_norms(indices, values)
+            if least < 0 or l1 > self.bound.l1 or l2_squared > self.bound.l2_squared:
                 raise InvalidPersonalData(
-                    f"a user's values must not be negative, with L1 norm at most {self.bound.l1:g} "
-                    f"and L2 norm at most {self.bound.l2:.6g}"
+                    f"a user's values must not be negative, with L1 norm at most {self.bound.l1} "
+                    f"and L2 norm at most {math.sqrt(self.bound.l2_squared):.6g}"
                 )
         return indices, values
 
