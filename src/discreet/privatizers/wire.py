@@ -82,7 +82,7 @@ __all__ = ["CODECS", "MEMORY", "VERSION", "Codec", "from_wire", "to_wire", "wire
 #: Of the format; every text begins with it.
 VERSION = 1
 #: How many times `wire_limit` bytes are allocated at most: most for bits, six of which are in a character.
-MEMORY = 12
+MEMORY = 8
 
 _MOST = 2**32  # integers lie below
 # "+", "/" and "=" are no part of base64url: they become what no base64 has
