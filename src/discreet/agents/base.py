@@ -149,7 +149,9 @@ class LearningAgent:
         self.schedule: Schedule | Stages | Listed = self._schedule(update_every)
         self.seed = seed_sequence(seed)
         self.rng = stream(self.seed, Role.AGENT)
-        self.sources: dict[Role, Source] = {role: FastSource(stream(self.seed, role)) for role in _SOURCES}
+        self.sources: dict[Role, Source] = {
+            role: FastSource(stream(self.seed, role, self._identity)) for role in _SOURCES
+        }
         self.on_release: Callable[[Any, NDArray[Any], int], None] | None = None
         self.privatizer: Privatizer[Any, Any, Any] = Privatizer(self._build(), self.sources[Role.NOISE])
         self._seen: weakref.WeakSet[Batch] = weakref.WeakSet()
@@ -159,6 +161,13 @@ class LearningAgent:
     def _schedule(self, update_every: int | str | None) -> Schedule | Stages | Listed:
         """Returns when the policy changes."""
         return Schedule(default_update(self.privacy, self.episodes) if update_every is None else update_every)
+
+    @property
+    def _identity(self) -> str:
+        """All public parameters as text: whose noise it is."""
+        spec = self.spec
+        sizes = (spec.states, spec.actions, spec.horizon, *spec.initial.tolist(), self.episodes)
+        return repr((self.name, sizes, sorted(self.options.items(), key=lambda item: item[0])))
 
     @cached_property
     def batches(self) -> list[int]:

@@ -1,11 +1,12 @@
 """One seed, several independent streams.
 
 Every party of a run draws from a stream of its own, so that the same seed replays the same people under another
-agent, another ε or another trust model.
+agent, another ε or another trust model. The noise of every agent and every budget is its own all the same.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from enum import IntEnum
 
@@ -46,7 +47,16 @@ def seed_sequence(seed: Seed) -> np.random.SeedSequence:
     return np.random.SeedSequence(check_integer("seed", seed, least=0, most=2**128))
 
 
-def stream(seed: np.random.SeedSequence, role: Role) -> np.random.Generator:
-    """Returns the generator of one role, at its beginning."""
-    child = np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, int(role)))
-    return np.random.Generator(np.random.PCG64(child))
+def stream(seed: np.random.SeedSequence, role: Role, owner: str = "") -> np.random.Generator:
+    """Returns the generator of one role, at its beginning.
+
+    Args:
+        seed: Of the run.
+        role: Who draws.
+        owner: For noise: whose it is, as a text of all public parameters. Two owners never share a stream: if they
+            did, the difference of what they release would have no noise in it.
+    """
+    key = (*seed.spawn_key, int(role))
+    if owner:
+        key += tuple(np.frombuffer(hashlib.sha256(owner.encode()).digest()[:16], dtype="<u4").tolist())
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed.entropy, spawn_key=key)))

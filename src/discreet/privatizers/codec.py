@@ -9,21 +9,13 @@ import json
 from typing import TYPE_CHECKING, Any, Protocol
 
 from discreet.errors import InvalidInput, check_integer
-from discreet.privacy.messages import (
-    AnswerReport,
-    BitsReport,
-    NoisyReport,
-    RawFeatureReport,
-    RawReport,
-    Report,
-    SampledReport,
-)
 from discreet.privatizers.counts.encode import BinomialEncoder, NoisyEncoder, RawEncoder
 from discreet.privatizers.features.encode import NoisyFeatureEncoder, RawFeatureEncoder
 from discreet.privatizers.first_visits.encode import FirstVisitEncoder
 from discreet.privatizers.questions.encode import QuestionEncoder
 from discreet.privatizers.sampled.encode import SampledEncoder
 from discreet.privatizers.weighted.encode import WeightedEncoder
+from discreet.privatizers.wire import CODECS, Codec, add, from_wire, to_wire, wire_limit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +24,20 @@ if TYPE_CHECKING:
 
     from discreet.mdp import Trajectory
     from discreet.noise import Source
+    from discreet.privacy.messages import Report
 
-__all__ = ["ENCODERS", "KINDS", "REPORTS", "AnyEncoder", "from_json", "register"]
+__all__ = [
+    "ENCODERS",
+    "KINDS",
+    "REPORTS",
+    "AnyEncoder",
+    "Codec",
+    "from_json",
+    "from_wire",
+    "register",
+    "to_wire",
+    "wire_limit",
+]
 
 
 class AnyEncoder(Protocol):
@@ -68,20 +72,25 @@ ENCODERS: dict[str, Any] = {
         WeightedEncoder,
     )
 }
-#: Every report, by its class's name.
-REPORTS: dict[str, type[Report]] = {
-    kind.__name__: kind for kind in (RawReport, RawFeatureReport, NoisyReport, SampledReport, AnswerReport, BitsReport)
-}
+#: Every report that travels, by its class's name.
+REPORTS: dict[str, type[Report]] = {codec.report.__name__: codec.report for codec in CODECS}
 #: The kinds of encoders.
 KINDS: tuple[str, ...] = tuple(ENCODERS)
 
 
-def register(encoder: type[Any], report: type[Report] | None = None) -> None:
-    """Adds another package's encoder, and the report that it makes: both then travel as ours do."""
+def register(encoder: type[Any], codec: Codec | None = None) -> None:
+    """Adds another package's encoder, and how its reports travel: both then do as ours.
+
+    Args:
+        encoder: A class with a ``kind``, ``from_document``, ``to_json``, ``encode`` and ``hides``.
+        codec: Of its reports, if they are of a kind of their own.
+    """
     if ENCODERS.setdefault(encoder.kind, encoder) is not encoder:
         raise InvalidInput(f"there is an encoder of the kind {encoder.kind!r} already")
-    if report is not None and REPORTS.setdefault(report.__name__, report) is not report:
-        raise InvalidInput(f"there is a report {report.__name__!r} already")
+    if codec is not None:
+        if REPORTS.setdefault(codec.report.__name__, codec.report) is not codec.report:
+            raise InvalidInput(f"there is a report {codec.report.__name__!r} already")
+        add(codec)
 
 
 def from_json(

@@ -40,7 +40,7 @@ is refused without being copied.
 Messages name a field and its bound. All their numbers are the encoder's; they never hold a value, an index or a piece
 of the text, and no other exception hangs on them.
 
-The simulated reports of `discreet.privacy.messages` have no wire format: they are raw data of simulated people.
+The reports of simulated people (`discreet.runtime.fast`) have no wire format: they are raw data.
 """
 
 from __future__ import annotations
@@ -64,20 +64,22 @@ from discreet.privacy.messages import (
     Report,
     SampledReport,
 )
-from discreet.privatizers.weights import SLACK
+from discreet.privatizers.weighted.layout import SLACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from discreet.privatizers.asking import QuestionEncoder
-    from discreet.privatizers.encoders import AnyEncoder, BinomialEncoder, NoisyEncoder, RawEncoder, SampledEncoder
-    from discreet.privatizers.features import NoisyFeatureEncoder, RawFeatureEncoder
-    from discreet.privatizers.first_visit_bits import FirstVisitEncoder
-    from discreet.privatizers.weights import WeightedEncoder
+    from discreet.privatizers.codec import AnyEncoder
+    from discreet.privatizers.counts.encode import BinomialEncoder, NoisyEncoder, RawEncoder
+    from discreet.privatizers.features.encode import NoisyFeatureEncoder, RawFeatureEncoder
+    from discreet.privatizers.first_visits.encode import FirstVisitEncoder
+    from discreet.privatizers.questions.encode import QuestionEncoder
+    from discreet.privatizers.sampled.encode import SampledEncoder
+    from discreet.privatizers.weighted.encode import WeightedEncoder
 
-__all__ = ["CODECS", "MEMORY", "VERSION", "Codec", "from_wire", "to_wire", "wire_limit"]
+__all__ = ["CODECS", "MEMORY", "VERSION", "Array", "Codec", "Expected", "add", "from_wire", "to_wire", "wire_limit"]
 
 #: Of the format; every text begins with it.
 VERSION = 1
@@ -99,7 +101,7 @@ _FORMS: dict[str, tuple[str, str, type[Any]]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class _Array:
+class Array:
     """One array of a report, as the reports of an encoder have it.
 
     Attributes:
@@ -161,14 +163,14 @@ def _written(name: str, form: str, axes: int, held: Any) -> bytes:
 
 
 #: The arrays of a report in order, and a rule for all of them together, which raises.
-Expected: TypeAlias = "tuple[tuple[_Array, ...], Callable[[Any], None] | None]"
+Expected: TypeAlias = "tuple[tuple[Array, ...], Callable[[Any], None] | None]"
 
 
-def _number(name: str, most: int) -> _Array:
-    return _Array(name, "<u4", (), 0, most - 1, f"lie in [0, {most})")
+def _number(name: str, most: int) -> Array:
+    return Array(name, "<u4", (), 0, most - 1, f"lie in [0, {most})")
 
 
-def _indices(size: int, places: Sequence[tuple[int, int]], sets: int, steps: int) -> _Array:
+def _indices(size: int, places: Sequence[tuple[int, int]], sets: int, steps: int) -> Array:
     """Returns the coordinates that a user touches: one of each family and step, within the counters of that step.
 
     With values in [0, 1] this implies the norms that the sensitivity of tabular sums rests on. If any coordinate were
@@ -185,7 +187,7 @@ def _indices(size: int, places: Sequence[tuple[int, int]], sets: int, steps: int
     h = np.arange(steps) if sets > 1 else np.zeros(steps, dtype=np.int64)
     low = np.concatenate([start + h * width for start, width in places])
     high = low + np.repeat([width - 1 for _, width in places], steps)
-    return _Array("indices", "<u4", low.shape, low, high, f"lie in [0, {size}), within the counters of their steps")
+    return Array("indices", "<u4", low.shape, low, high, f"lie in [0, {size}), within the counters of their steps")
 
 
 def _raw(encoder: RawEncoder) -> Expected:
@@ -196,7 +198,7 @@ def _raw(encoder: RawEncoder) -> Expected:
     if layout.rewards:
         families.append((r, pairs))
     indices = _indices(layout.size, families, layout.steps, layout.counted)
-    return (_Array("values", "<f8", indices.shape, 0.0, 1.0, "lie in [0, 1]"), indices), None
+    return (Array("values", "<f8", indices.shape, 0.0, 1.0, "lie in [0, 1]"), indices), None
 
 
 def _weighted(encoder: WeightedEncoder) -> Expected:
@@ -216,16 +218,16 @@ def _weighted(encoder: WeightedEncoder) -> Expected:
     ends = [np.concatenate([getattr(part, end) for part in parts]) for end in ("low", "high")]
     indices = replace(parts[0], shape=ends[0].shape, low=ends[0], high=ends[1])
     bound = f"lie within the weights of their steps, [{min(low):.6g}, {max(high):.6g}] at most"
-    return (_Array("values", "<f8", indices.shape, np.array(low), np.array(high), bound), indices), None
+    return (Array("values", "<f8", indices.shape, np.array(low), np.array(high), bound), indices), None
 
 
 def _noisy(encoder: NoisyEncoder | NoisyFeatureEncoder) -> Expected:
-    return (_Array("values", "<f8", (encoder.layout.size,)),), None
+    return (Array("values", "<f8", (encoder.layout.size,)),), None
 
 
 def _sampled(encoder: SampledEncoder) -> Expected:
     steps = 1 if encoder.layout.stationary else encoder.layout.spec.horizon
-    return (_number("step", steps), _Array("support", "bits", (encoder.randomiser.size,))), None
+    return (_number("step", steps), Array("support", "bits", (encoder.randomiser.size,))), None
 
 
 def _answers(encoder: QuestionEncoder) -> Expected:
@@ -235,20 +237,20 @@ def _answers(encoder: QuestionEncoder) -> Expected:
         if report.support[sizes[report.question // cells] :].any():
             raise InvalidPersonalData("support must be 0 beyond the answers that the question has")
 
-    return (_number("question", len(sizes) * cells), _Array("support", "bits", (encoder.width,))), rule
+    return (_number("question", len(sizes) * cells), Array("support", "bits", (encoder.width,))), rule
 
 
 def _binomial(encoder: BinomialEncoder) -> Expected:
-    return (_Array("bits", "bits", (encoder.layout.size, encoder.messages)),), None
+    return (Array("bits", "bits", (encoder.layout.size, encoder.messages)),), None
 
 
 def _first_visits(encoder: FirstVisitEncoder) -> Expected:
-    return (_Array("bits", "bits", (encoder.size, encoder.messages)),), None
+    return (Array("bits", "bits", (encoder.size, encoder.messages)),), None
 
 
 def _features(encoder: RawFeatureEncoder) -> Expected:
     H, width = encoder.layout.spec.horizon, encoder.layout.spec.reward_dimension + encoder.layout.spec.dimension
-    return (_Array("features", "<f8", (H, width)), _Array("targets", "<f8", (H, 2))), None
+    return (Array("features", "<f8", (H, width)), Array("targets", "<f8", (H, 2))), None
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,7 +275,7 @@ class Codec:
         return f"{VERSION}.{self.kind}.".encode()
 
 
-#: One entry a kind of report. A simulated report has none, and neither has its encoder.
+#: One entry a kind of report. A simulated report has none.
 CODECS: tuple[Codec, ...] = (
     Codec("raw", RawReport, (("values", "<f8", 1), ("indices", "<u4", 1)), {"raw": _raw, "weighted": _weighted}),
     Codec("features", RawFeatureReport, (("features", "<f8", 2), ("targets", "<f8", 2)), {"raw-features": _features}),
@@ -282,8 +284,18 @@ CODECS: tuple[Codec, ...] = (
     Codec("answer", AnswerReport, (("question", "<u4", 0), ("support", "bits", 1)), {"questions": _answers}),
     Codec("bits", BitsReport, (("bits", "bits", 2),), {"binomial": _binomial, "first-visits": _first_visits}),
 )
-_BY_REPORT = {codec.report: codec for codec in CODECS}
-_BY_ENCODER = {kind: codec for codec in CODECS for kind in codec.encoders}
+_BY_REPORT: dict[type[Report], Codec] = {}
+_BY_ENCODER: dict[str, Codec] = {}
+
+
+def add(codec: Codec) -> None:
+    """Adds a kind of report; `discreet.privatizers.codec.register` does it for other packages."""
+    _BY_REPORT[codec.report] = codec
+    _BY_ENCODER.update(dict.fromkeys(codec.encoders, codec))
+
+
+for _codec in CODECS:
+    add(_codec)
 
 
 def to_wire(report: Report) -> str:
@@ -317,7 +329,7 @@ def wire_limit(encoder: AnyEncoder) -> int:
     """Returns the bytes that every report of this encoder has as text: no more, and no less.
 
     Raises:
-        InvalidPersonalData: If the encoder's reports have no wire format, such as the simulated ones.
+        InvalidPersonalData: If the encoder's reports have no wire format.
     """
     return _format(encoder).limit
 
