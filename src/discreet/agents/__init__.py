@@ -166,6 +166,8 @@ def summary(name: str) -> str:
 def __getattr__(name: str) -> Any:
     if name in ("Agent", "LearningAgent"):
         return getattr(importlib.import_module("discreet.agents.base"), name)
+    if name == "Plan":
+        return importlib.import_module("discreet.agents.rounds").Plan
     if name == "TabularAgent":
         return importlib.import_module("discreet.agents.tabular").TabularAgent
     raise AttributeError(f"module 'discreet.agents' has no attribute {name!r}")
