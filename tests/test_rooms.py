@@ -23,7 +23,6 @@ ROOMS = [
     "audit",
     "testing",
     "experiments",
-    "results",
     "cli",
 ]
 HEAVY = ("numba", "gymnasium", "dp_accounting", "matplotlib", "pyarrow", "scipy", "rich")

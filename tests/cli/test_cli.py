@@ -108,7 +108,7 @@ def test_out_saves_numbers_and_a_picture(discreet_, tmp_path):
 
 def test_without_matplotlib_the_numbers_are_saved_all_the_same(discreet_, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    monkeypatch.delitem(sys.modules, "discreet.experiments.plot", raising=False)
+    monkeypatch.delitem(sys.modules, "discreet.experiments.figures.regret", raising=False)
     code, _, err = discreet_("run", "riverswim", "--episodes", "20", "--out", str(tmp_path))
     assert code == 0
     assert "pip install 'discreet[report]'" in err

@@ -128,7 +128,7 @@ def test_what_is_not_there_is_one_line(discreet_, arguments, code):
 
 def test_stages_are_drawn_over_time():
     """The last stage may be shorter than the one before: over its length, the line would turn back."""
-    from discreet.experiments.shuffle import active
+    from discreet.experiments.reproduce.shuffle import active
 
     configs = EXPERIMENTS["shuffle"].sweep(quick=True).configs
     config = next(each for each in configs if each["options"].get("policies") == "enumerate")

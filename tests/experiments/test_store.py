@@ -39,7 +39,7 @@ from discreet.errors import (
 )
 from discreet.experiments import records
 from discreet.experiments import store as module
-from discreet.experiments.plot import write_file
+from discreet.experiments.figures.regret import write_file
 from discreet.experiments.records import host_facts, run_key, source_commit, summarise, thin
 from discreet.experiments.store import Store
 
@@ -882,6 +882,6 @@ class TestResults:
 
     def test_listing_imports_nothing_heavy(self, loaded, python):
         place = str(loaded._store.directory)
-        code = f"import sys, discreet.results; discreet.results.load({place!r}); print(*sys.modules)"
+        code = f"import sys; from discreet import results; results.load({place!r}); print(*sys.modules)"
         heavy = ("pyarrow", "numba", "scipy", "pandas", "dp_accounting", "gymnasium")
         assert not [name for name in python(code).split() if name.split(".")[0] in heavy]

@@ -42,9 +42,9 @@ def budget(
     """
     from discreet import envs
     from discreet.agents.auto import choose
-    from discreet.experiments.budget import BudgetReport, ValuesReport
-    from discreet.experiments.own_budget import own_budget
-    from discreet.experiments.staged_budget import StagedBudget
+    from discreet.experiments.budget.counts import BudgetReport, ValuesReport
+    from discreet.experiments.budget.discreet_vi import own_budget
+    from discreet.experiments.budget.stages import StagedBudget
     from discreet.mdp import Spec
 
     sizes = (states, actions, horizon)

@@ -34,7 +34,7 @@ _TRUST = ("none", "central", "shuffle", "local")
 
 
 class Runs(Protocol):
-    """Finished runs, such as `discreet.results.Results`."""
+    """Finished runs, such as `discreet.experiments.results.Results`."""
 
     @property
     def runs(self) -> Sequence[RunRow]:

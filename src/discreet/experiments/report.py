@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from discreet.errors import InvalidInput
+from discreet.experiments.figures.regret import draw_regret, write_file
 from discreet.experiments.labels import Group, Runs, group, rounded_up
-from discreet.experiments.plot import draw_regret, write_file
 from discreet.experiments.store import Store
 from discreet.privacy.guarantee import REWARDS_ONLY
 
@@ -103,7 +103,7 @@ def of_directory(directory: str | os.PathLike[str]) -> Path:
 
 
 class _Stored:
-    """The runs of a store; what `discreet.results.Results` is to those who may import it."""
+    """The runs of a store; what `discreet.experiments.results.Results` is to those who may import it."""
 
     def __init__(self, store: Store) -> None:
         self._store, self.runs = store, store.runs()

@@ -12,8 +12,8 @@ import numpy as np
 
 from discreet import __version__, agents, envs
 from discreet.errors import InvalidInput, MissingExtra, check_integer
+from discreet.experiments.figures.regret import plot_regret
 from discreet.experiments.labels import promise
-from discreet.experiments.plot import plot_regret
 from discreet.experiments.records import thin
 from discreet.experiments.simulate import Result, simulate
 from discreet.privacy.accounting import gaussian_epsilon

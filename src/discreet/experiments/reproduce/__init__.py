@@ -107,7 +107,7 @@ def _pac_envs(alphas: tuple[float, ...]) -> list[str]:
 
 
 def _draw_pac(results: Runs, directory: Path) -> dict[str, Path]:
-    from discreet.experiments import pac
+    from discreet.experiments.reproduce import pac
 
     return pac.draw(results, directory)
 
@@ -137,7 +137,7 @@ _EPSILONS = [0.3, 1, 3, 10]
 
 
 def _draw_rlsvi(results: Runs, directory: Path) -> dict[str, Path]:
-    from discreet.experiments import rlsvi
+    from discreet.experiments.reproduce import rlsvi
 
     return rlsvi.draw(results, directory)
 
@@ -183,7 +183,7 @@ _RLSVI = Experiment(
 
 
 def _draw_shuffle(results: Runs, directory: Path) -> dict[str, Path]:
-    from discreet.experiments import shuffle
+    from discreet.experiments.reproduce import shuffle
 
     return shuffle.draw(results, directory)
 
@@ -232,9 +232,9 @@ def _linear_env(d: int) -> str:
 
 
 def _draw_linear(results: Runs, directory: Path) -> dict[str, Path]:
-    from discreet.experiments import dimension
+    from discreet.experiments.reproduce import linear
 
-    return dimension.draw(results, directory)
+    return linear.draw(results, directory)
 
 
 _LINEAR = Experiment(
@@ -269,7 +269,7 @@ _LINEAR = Experiment(
 
 
 def _draw_frontier(results: Runs, directory: Path) -> dict[str, Path]:
-    from discreet.experiments import frontier
+    from discreet.experiments.reproduce import frontier
 
     return frontier.draw(results, directory)
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from discreet import envs
 from discreet.errors import MissingExtra
+from discreet.experiments.figures.regret import COLOURS, MARKERS, SIZE, chance, draw_regret, write_file
 from discreet.experiments.labels import rounded_up
-from discreet.experiments.plot import COLOURS, MARKERS, SIZE, chance, draw_regret, write_file
 from discreet.privacy import accounting
 from discreet.privacy.rlsvi import Account
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from discreet import envs
 from discreet.errors import MissingExtra
+from discreet.experiments.figures.regret import COLOURS, MARKERS, draw_regret, write_file
 from discreet.experiments.labels import group
-from discreet.experiments.plot import COLOURS, MARKERS, draw_regret, write_file
 
 try:
     import matplotlib as mpl

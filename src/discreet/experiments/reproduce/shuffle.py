@@ -11,8 +11,8 @@ from discreet import envs
 from discreet.agents.schedule import Stages
 from discreet.agents.sdp_pe import SDPPE
 from discreet.errors import MissingExtra
+from discreet.experiments.figures.regret import COLOURS, MARKERS, chance, draw_regret, write_file
 from discreet.experiments.labels import group
-from discreet.experiments.plot import COLOURS, MARKERS, chance, draw_regret, write_file
 from discreet.experiments.simulate import simulate
 from discreet.experiments.sweep import build
 

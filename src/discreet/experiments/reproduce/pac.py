@@ -9,7 +9,7 @@ import numpy as np
 
 from discreet import envs, theory
 from discreet.errors import MissingExtra
-from discreet.experiments.plot import COLOURS, MARKERS, SIZE, write_file
+from discreet.experiments.figures.regret import COLOURS, MARKERS, SIZE, write_file
 
 try:
     import matplotlib as mpl

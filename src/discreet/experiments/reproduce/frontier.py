@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.errors import MissingExtra
+from discreet.experiments.figures.regret import COLOURS, MARKERS, chance, draw_regret, write_file
 from discreet.experiments.labels import rounded_up
-from discreet.experiments.plot import COLOURS, MARKERS, chance, draw_regret, write_file
 
 try:
     import matplotlib as mpl
