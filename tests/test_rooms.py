@@ -12,6 +12,7 @@ import discreet
 SOURCE = Path(discreet.__file__).parent
 ROOMS = [
     "errors",
+    "registry",
     "privacy",
     "noise",
     "sums",

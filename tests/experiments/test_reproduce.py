@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("matplotlib")
 
-from discreet.experiments import reproduce
 from discreet.experiments.reproduce import EXPERIMENTS
+from discreet.registry import Entry
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def tiny(monkeypatch):
     for name, found in EXPERIMENTS.items():
         people = 500 if name == "shuffle" else 60  # a stage of sdp-pe needs 480
         few = dataclasses.replace(found, quick={**found.quick, "episodes": people, "runs": 2})
-        monkeypatch.setitem(reproduce.EXPERIMENTS, name, few)
+        monkeypatch.setitem(EXPERIMENTS.entries, name, Entry(name, few))
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -111,13 +111,13 @@ def _duration(seconds: float) -> str:
 def reproduce(experiment: str, quick: bool, out: Path | None, **options: Any) -> None:
     """Do a published experiment from end to end: runs, table, figures and a page.
 
-    EXPERIMENT is riverswim, pac, trust, rlsvi, shuffle or linear; discreet list says what they are.
+    discreet list says which there are.
     """
     from discreet import results as stored
     from discreet.experiments import report as pages
-    from discreet.experiments.reproduce import experiment as find
+    from discreet.experiments.reproduce import EXPERIMENTS
 
-    found = find(experiment)
+    found = EXPERIMENTS[experiment]
     out = out or Path(f"reproduce-{found.name}" + ("-quick" if quick else ""))
     command = shlex.join(["discreet", "reproduce", found.name, *(["--quick"] if quick else [])])
     again = _command(*shlex.split(command), "--out", str(out), "--resume", **options)

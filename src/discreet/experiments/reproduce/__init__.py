@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import UnknownName
 from discreet.experiments.sweep import Sweep
+from discreet.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from discreet.experiments.labels import Runs
 
-__all__ = ["EXPERIMENTS", "Experiment", "experiment"]
+__all__ = ["EXPERIMENTS", "Experiment"]
 
 
 @dataclass(frozen=True)
@@ -334,13 +334,7 @@ _FRONTIER = Experiment(
     _draw_frontier,
 )
 
-_ALL = (_RIVERSWIM, _PAC, _TRUST, _RLSVI, _SHUFFLE, _LINEAR, _FRONTIER)
-#: All experiments, by name.
-EXPERIMENTS: dict[str, Experiment] = {found.name: found for found in _ALL}
-
-
-def experiment(name: str) -> Experiment:
-    """Returns an experiment by name."""
-    if name not in EXPERIMENTS:
-        raise UnknownName("experiment", name, EXPERIMENTS)
-    return EXPERIMENTS[name]
+#: All experiments.
+EXPERIMENTS: Registry[Experiment] = Registry("experiment")
+for _found in (_RIVERSWIM, _PAC, _TRUST, _RLSVI, _SHUFFLE, _LINEAR, _FRONTIER):
+    EXPERIMENTS.add(_found.name, _found)
