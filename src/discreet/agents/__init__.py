@@ -129,7 +129,7 @@ def table(name: str | None = None) -> Mapping[str, Option]:
         return _read(declared)
     parameters = inspect.signature(AGENTS[name]).parameters
     taken = {key: found.default for key, found in parameters.items() if key not in _NO_OPTIONS}
-    return {key: Option(key, default, (), "", "", "", False, "") for key, default in taken.items()}
+    return {key: Option(key, default, ()) for key, default in taken.items()}
 
 
 #: What the constructor of an agent takes beside its options.

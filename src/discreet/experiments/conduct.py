@@ -6,20 +6,21 @@ import contextlib
 import os
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from discreet.errors import InvalidInput, StoreError, UnknownName, check_integer
 from discreet.experiments import engine as engines
 from discreet.experiments.progress import Board
 from discreet.experiments.records import run_key
+from discreet.experiments.setting import build, text
 from discreet.experiments.simulate import simulate
 from discreet.experiments.store import Store
-from discreet.experiments.sweep import build, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
+    from discreet.experiments.configs import RunConfig
     from discreet.experiments.sweep import Sweep
 
 __all__ = ["Outcome", "check", "conduct", "expected_seconds", "missing"]
@@ -51,7 +52,7 @@ class Outcome:
         return self.before + self.done == self.total
 
 
-def missing(sweep: Sweep, directory: Path) -> list[dict[str, Any]]:
+def missing(sweep: Sweep, directory: Path) -> list[RunConfig]:
     """Returns the runs of a sweep that a directory does not hold; all of them if it holds no sound store."""
     known = _known(directory)
     return [config for config in sweep.configs if run_key(config) not in known]
@@ -64,7 +65,7 @@ def _known(directory: Path) -> set[str]:
         return set()
 
 
-def expected_seconds(configs: Sequence[dict[str, Any]], workers: int) -> float:
+def expected_seconds(configs: Sequence[RunConfig], workers: int) -> float:
     """Returns about how long runs take: a run of every setting plays a few people, and all are taken to be like it."""
     seconds, rates = 0.0, dict[str, float]()
     for config in configs:

@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from discreet.errors import DiscreetError, MissingExtra
 from discreet.experiments.records import summarise
+from discreet.experiments.setting import build
 from discreet.experiments.simulate import simulate
-from discreet.experiments.sweep import build
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
+    from discreet.experiments.configs import RunConfig
     from discreet.experiments.records import Curve, RunRow
 
 __all__ = ["ENGINES", "Outcome", "dask", "execute", "local"]
@@ -52,7 +53,7 @@ class Outcome(NamedTuple):
     error: str | None = None
 
 
-def execute(config: dict[str, Any], keep: int = 1000, watch: Callable[[int, float], None] | None = None) -> Outcome:
+def execute(config: RunConfig, keep: int = 1000, watch: Callable[[int, float], None] | None = None) -> Outcome:
     """Does one run, and thins its curve to ``keep`` episodes.
 
     ``watch`` is told now and then how many episodes are done, and the regret so far.
@@ -68,7 +69,7 @@ def execute(config: dict[str, Any], keep: int = 1000, watch: Callable[[int, floa
 
 
 def local(
-    configs: Sequence[dict[str, Any]], keep: int, workers: int, watch: Callable[[int, int, float], None]
+    configs: Sequence[RunConfig], keep: int, workers: int, watch: Callable[[int, int, float], None]
 ) -> Generator[tuple[int, Outcome], None, None]:
     """Yields the number of each run and its outcome, as they finish.
 
@@ -120,13 +121,13 @@ def _begin(parent: int, news: Any) -> None:
     threading.Thread(target=watch_parent, daemon=True).start()
 
 
-def _work(i: int, config: dict[str, Any], keep: int) -> Outcome:
+def _work(i: int, config: RunConfig, keep: int) -> Outcome:
     """In a worker: does one run and says how far it is."""
     return execute(config, keep, lambda done, regret: _news.put((i, done, regret)))
 
 
 def dask(
-    configs: Sequence[dict[str, Any]], keep: int, workers: int, address: str | None
+    configs: Sequence[RunConfig], keep: int, workers: int, address: str | None
 ) -> Generator[tuple[int, Outcome], None, None]:
     """Yields the number of each run and its outcome, as they finish on a Dask cluster.
 

@@ -157,7 +157,8 @@ class Run:
         (directory / "run.json").write_text(json.dumps(document, indent=2) + "\n")
         np.savez_compressed(directory / "gaps.npz", gaps=np.array([result.gaps for result in self.results]))
         lines = [f"numbers: {directory / 'run.json'}, {directory / 'gaps.npz'}"]
-        label = f"{self.agent}: {promise(self.guarantee.to_dict(), getattr(privacy, 'epsilon', None))}"
+        promised = promise(self.guarantee.to_dict(), getattr(privacy, "epsilon", None))  # type: ignore[arg-type]
+        label = f"{self.agent}: {promised}"
         curves = [thin(result.regret, result.gaps) for result in self.results]
         note = "simulation only" if self.guarantee.noise == "fast" else ""
         picture = directory / "regret.png"

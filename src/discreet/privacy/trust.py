@@ -226,12 +226,12 @@ class Shuffle(_Budgeted):
             raise InvalidInput(f"honest_fraction must lie in (0, 1], got honest_fraction={self.honest_fraction!r}")
 
 
-#: By the names that the command line uses.
+#: By the names that the command line uses; the fewer are trusted, the later.
 TRUST_MODELS: Registry[type[TrustModel]] = Registry("trust model")
 TRUST_MODELS.add("none", NonPrivate)
 TRUST_MODELS.add("central", Central)
-TRUST_MODELS.add("local", Local)
 TRUST_MODELS.add("shuffle", Shuffle)
+TRUST_MODELS.add("local", Local)
 
 
 def options(name: str | None = None) -> dict[str, Option]:

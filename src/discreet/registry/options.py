@@ -30,11 +30,11 @@ _WORDS = {float: "a number", int: "a whole number", str: "a text", bool: "true o
 
 @dataclass(frozen=True)
 class _About:
-    help: str
-    label: str | Mapping[Value, str]
-    short: str
-    unset: str
-    noise: bool
+    help: str = ""
+    label: str | Mapping[Value, str] = ""
+    short: str = ""
+    unset: str = ""
+    noise: bool = False
 
 
 def about(
@@ -76,11 +76,11 @@ class Option:
     name: str
     default: Value
     types: tuple[type, ...]
-    help: str
-    short: str
-    unset: str
-    noise: bool
-    words: str | Mapping[Value, str]
+    help: str = ""
+    short: str = ""
+    unset: str = ""
+    noise: bool = False
+    words: str | Mapping[Value, str] = ""
 
     @property
     def flag(self) -> str:
@@ -113,7 +113,7 @@ def table(kind: type[DataclassInstance]) -> Mapping[str, Option]:
     """Returns the options that a dataclass declares, by name."""
     hints, found = get_type_hints(kind), dict[str, Option]()
     for field in dataclasses.fields(kind):
-        said = field.metadata.get("about", _About("", "", "", "", False))
+        said = field.metadata.get("about", _About())
         default = None if field.default is dataclasses.MISSING else field.default
         found[field.name] = Option(
             field.name, default, _types(hints[field.name]), said.help, said.short, said.unset, said.noise, said.label

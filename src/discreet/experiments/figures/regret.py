@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from discreet.experiments.configs import RunConfig
     from discreet.experiments.labels import Runs
     from discreet.experiments.records import Curve
 
@@ -94,18 +95,17 @@ class Look(NamedTuple):
 
 def _looks(settings: Sequence[Group]) -> dict[str, Look]:
     """Returns looks that mean something, by label: see above. If that is not enough, all that matters is to differ."""
-    configs = {each.label: each.rows[0].config for each in settings}
+    rows = {each.label: each.rows[0] for each in settings}
     families, asked = dict[str, int](), dict[float, int]()
-    for budget in sorted({float(config["privacy"].get("epsilon", 0)) for config in configs.values()}, reverse=True):
+    for budget in sorted({row.asked or 0.0 for row in rows.values()}, reverse=True):
         asked[budget] = len(asked) if budget else 0
     looks = {}
-    for name, config in configs.items():
-        family = _family(config)
-        style = asked[float(config["privacy"].get("epsilon", 0))]
-        hollow = config["privacy"].get("calibration") == "paper"
-        looks[name] = Look(families.setdefault(family, len(families)), style, hollow)
+    for name, row in rows.items():
+        family = _family(row.config)
+        hollow = row.config["privacy"].get("calibration") == "paper"
+        looks[name] = Look(families.setdefault(family, len(families)), asked[row.asked or 0.0], hollow)
     if len(families) > len(COLOURS) or max(asked.values()) >= len(_STYLES) or len(set(looks.values())) < len(looks):
-        return {name: Look(i, i) for i, name in enumerate(configs)}
+        return {name: Look(i, i) for i, name in enumerate(rows)}
     return looks
 
 
@@ -146,7 +146,7 @@ def _pieces(settings: list[Group]) -> list[list[Group]]:
     return [[*free, *piece] for piece in pieces]
 
 
-def _family(config: dict[str, Any]) -> str:
+def _family(config: RunConfig) -> str:
     """Returns what settings have in common that differ in the budget and its calibration alone."""
     rest = {key: value for key, value in config["privacy"].items() if key not in ("epsilon", "delta", "calibration")}
     return repr([config["agent"], config["trust"], rest, config["options"], config["episodes"]])

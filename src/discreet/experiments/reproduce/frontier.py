@@ -54,17 +54,15 @@ def lines(results: Runs, trust: str) -> dict[tuple[str, bool], dict[float, list[
     for row in results.runs:
         if row.config["trust"] not in (trust, "none"):
             continue
-        epsilon = row.guarantee["epsilon"]
-        key = (row.config["resolved"]["agent"], bool(row.config["options"].get("stationary")))
-        by_epsilon = found.setdefault(key, {})
-        by_epsilon.setdefault(float("inf") if epsilon is None else float(epsilon), []).append(row.regret)
+        key = (str(row.config["resolved"]["agent"]), bool(row.config["options"].get("stationary")))
+        found.setdefault(key, {}).setdefault(row.epsilon, []).append(row.regret)
     return found
 
 
 def draw(results: Runs, directory: Path) -> dict[str, Path]:
     """Draws the pictures as SVG and PNG; returns the SVGs by caption."""
     config = results.runs[0].config
-    asked = sorted({float(row.config["privacy"]["epsilon"]) for row in results.runs if row.config["privacy"]})
+    asked = sorted({row.asked for row in results.runs if row.asked is not None})
     one = min(asked, key=lambda epsilon: abs(np.log(epsilon)))
     written: dict[str, Path] = {}
     with mpl.rc_context({"font.size": 9, "svg.hashsalt": "discreet", "svg.fonttype": "path"}):
@@ -79,11 +77,7 @@ def draw(results: Runs, directory: Path) -> dict[str, Path]:
                 "Dotted: acting at random to the end. The noise is for simulation only."
             )
             written[caption] = _epsilons(results, trust, f"{title}\n{config['env']}; simulation only", asked, directory)
-    some = [
-        row
-        for row in results.runs
-        if row.config["options"].get("stationary") and float(row.config["privacy"].get("epsilon", one)) == one
-    ]
+    some = [row for row in results.runs if row.config["options"].get("stationary") and row.asked in (one, None)]
     return {**written, **draw_regret(_Some(some, results), directory)}
 
 

@@ -31,7 +31,7 @@ def counts(results: Runs) -> dict[float, dict[float, list[int]]]:
     for row in results.runs:
         _, parameters = envs.text.environment(row.config["env"])
         alpha = round(float(parameters["gap"]) * int(parameters["horizon"]) / 14, 6)
-        by_alpha = found.setdefault(float(row.guarantee["epsilon"]), {})
+        by_alpha = found.setdefault(row.epsilon, {})
         by_alpha.setdefault(alpha, []).append(row.suboptimal[str(alpha)])
     return {epsilon: dict(sorted(by_alpha.items())) for epsilon, by_alpha in sorted(found.items())}
 

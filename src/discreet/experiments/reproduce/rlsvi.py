@@ -24,6 +24,7 @@ except ImportError:
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from discreet.experiments.configs import Value
     from discreet.experiments.labels import Runs
 
 __all__ = ["curves", "draw"]
@@ -86,7 +87,7 @@ def _costs(results: Runs, path: Path) -> Path:
     flat: dict[str, list[float]] = {}
     for row in results.runs:
         options = row.config["options"]
-        if row.config["privacy"].get("epsilon") is None:
+        if row.asked is None:
             label = "ucbvi, no privacy" if row.config["agent"] == "ucbvi" else "rlsvi as printed"
             if row.guarantee["epsilon"] is not None:
                 label += f", ε = {rounded_up(row.guarantee['epsilon'], 4)}"
@@ -94,7 +95,7 @@ def _costs(results: Runs, path: Path) -> Path:
             continue
         label = f"{options.get('accounting', 'tight')}, {_every(options.get('update_every', 1))}"
         label += ", pooled" if options.get("stationary") else ""
-        lines.setdefault(label, {}).setdefault(float(row.guarantee["epsilon"]), []).append(row.regret)
+        lines.setdefault(label, {}).setdefault(row.epsilon, []).append(row.regret)
     for i, (label, by_epsilon) in enumerate(sorted(lines.items(), reverse=True)):
         epsilons = sorted(by_epsilon)
         means = [float(np.mean(by_epsilon[epsilon])) for epsilon in epsilons]
@@ -111,7 +112,7 @@ def _costs(results: Runs, path: Path) -> Path:
     return _finish(figure, axes, path, f"{results.runs[0].config['env']}; simulation only")
 
 
-def _every(users: int) -> str:
+def _every(users: Value) -> str:
     return "a release every user" if users == 1 else f"a release every {users} users"
 
 

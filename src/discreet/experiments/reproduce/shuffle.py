@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from discreet.agents.sdp_pe import SDPPE
 from discreet.errors import MissingExtra
 from discreet.experiments.figures.regret import COLOURS, MARKERS, chance, draw_regret, write_file
 from discreet.experiments.labels import group
+from discreet.experiments.setting import build
 from discreet.experiments.simulate import simulate
-from discreet.experiments.sweep import build
 
 try:
     import matplotlib as mpl
@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from discreet.experiments.configs import RunConfig
     from discreet.experiments.labels import Group, Runs
     from discreet.experiments.records import RunRow
 
 __all__ = ["active", "draw", "stage_gaps"]
 
 
-def _enumerates(config: dict[str, Any]) -> bool:
+def _enumerates(config: RunConfig) -> bool:
     return bool(config["agent"] == "sdp-pe" and config["options"].get("policies") == "enumerate")
 
 
