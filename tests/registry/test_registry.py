@@ -11,6 +11,7 @@ from discreet.agents.options import Tabular
 from discreet.agents.ucbvi import UCBVI
 from discreet.errors import InvalidInput, UnknownName
 from discreet.experiments.reproduce import EXPERIMENTS
+from discreet.experiments.sweep import Sweep
 from discreet.privacy.trust import SUMS, TRUST_MODELS, NonPrivate
 from discreet.registry import KINDS, Registry, register
 from discreet.registry.options import about, table
@@ -26,9 +27,15 @@ class EagerOptions(Tabular):
 class Eager(UCBVI):
     """An agent of somebody else."""
 
-    def __init__(self, spec, *, eagerness=1.0, **others):
-        super().__init__(spec, **others)
+    def __init__(
+        self, spec, *, episodes, privacy=None, preset="practical", stationary=False, update_every=None, failure=0.05,
+        bonus_scale=1.0, eagerness=1.0, seed=None,
+    ):  # fmt: skip
         self.eagerness = eagerness
+        super().__init__(
+            spec, episodes=episodes, privacy=privacy, preset=preset, stationary=stationary, update_every=update_every,
+            failure=failure, bonus_scale=bonus_scale, seed=seed,
+        )  # fmt: skip
 
 
 def bandit(horizon=2):
@@ -65,6 +72,11 @@ def test_what_others_register_is_known_everywhere(discreet_):
     assert agent.eagerness == 2.0
     with pytest.raises(UnknownName, match="did you mean 'eagerness'"):
         dc.agents.make("eager", agent.spec, episodes=5, eagernes=2.0)
+    code, out, err = discreet_("run", "bandit", "--agent", "eager", "--eagerness", "2", "--episodes", "5")
+    assert code == 0, err
+    assert "eagerness: 2" in out
+    sweep = Sweep.make({"env": "bandit", "agent": "eager", "eagerness": [1, 2.5], "episodes": 5})
+    assert [config["options"] for config in sweep.configs] == [{"eagerness": 1}, {"eagerness": 2.5}]
 
 
 @pytest.mark.usefixtures("others")

@@ -26,11 +26,11 @@ class Tabular:
 
     preset: str = field(default="practical", metadata=about("Bonuses: theory or practical.", label="{} preset"))
     stationary: bool = field(default=False, metadata=_POOL)
-    update_every: int | str | None = field(default=None, metadata=_EVERY)
     failure: float = field(
         default=0.05, metadata=about("The papers' failure probability; not a privacy parameter.", noise=True)
     )
     bonus_scale: float = field(default=1.0, metadata=about("Multiplies every bonus."))
+    update_every: int | str | None = field(default=None, metadata=_EVERY)
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,13 @@ from discreet.experiments.simulate import simulate
 from discreet.experiments.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
     from pathlib import Path
 
     from discreet.experiments.configs import RunConfig
     from discreet.experiments.sweep import Sweep
 
-__all__ = ["Outcome", "check", "conduct", "expected_seconds", "missing"]
+__all__ = ["Outcome", "check", "conduct", "expected_seconds", "missing", "opened"]
 
 _PROBE = 200  # episodes that tell how long all will take
 
@@ -96,6 +96,16 @@ def check(directory: Path, *, engine: str, workers: int | None, address: str | N
         raise InvalidInput(f"{directory} holds {len(known)} runs already: --resume goes on with them")
 
 
+@contextlib.contextmanager
+def opened(directory: Path, *, mend: bool, say: Callable[[str], None]) -> Iterator[Store]:
+    """Opens a store to write to, made if it is not there; ``mend`` first sets aside what is damaged, and says so."""
+    if mend and Store.begun(directory):
+        for damage in Store.repair(directory):
+            say(f"mended: {damage.reason}")
+    with Store.create(directory) as store, store.lock():
+        yield store
+
+
 def conduct(
     sweep: Sweep,
     directory: Path,
@@ -124,10 +134,7 @@ def conduct(
     """
     check(directory, engine=engine, workers=workers, address=address, resume=resume)
     workers = workers or os.cpu_count() or 1
-    if resume and Store.begun(directory):
-        for damage in Store.repair(directory):
-            say(f"mended: {damage.reason}")
-    with Store.create(directory) as store, store.lock():
+    with opened(directory, mend=resume, say=say) as store:
         known = store.keys()
         todo = [config for config in sweep.configs if run_key(config) not in known]
         outcome = Outcome(len(sweep.configs), len(sweep.configs) - len(todo))

@@ -29,10 +29,11 @@ from discreet.experiments.simulate import simulate
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
+    from discreet.agents.base import LearningAgent
     from discreet.experiments.configs import RunConfig
     from discreet.experiments.records import Curve, RunRow
 
-__all__ = ["ENGINES", "Outcome", "dask", "execute", "local"]
+__all__ = ["ENGINES", "Outcome", "dask", "execute", "local", "perform"]
 
 #: What ``--engine`` knows.
 ENGINES = ("local", "dask")
@@ -53,19 +54,35 @@ class Outcome(NamedTuple):
     error: str | None = None
 
 
-def execute(config: RunConfig, keep: int = 1000, watch: Callable[[int, float], None] | None = None) -> Outcome:
+def perform(
+    config: RunConfig,
+    keep: int = 1000,
+    progress: bool | Callable[[int, float], None] = False,
+    look: Callable[[LearningAgent], None] | None = None,
+) -> tuple[RunRow, Curve]:
     """Does one run, and thins its curve to ``keep`` episodes.
 
-    ``watch`` is told now and then how many episodes are done, and the regret so far.
+    Args:
+        config: The run.
+        keep: How many episodes of the curve are kept.
+        progress: As `simulate` takes it.
+        look: Is shown the agent once everybody has played.
     """
     wall, cpu = time.perf_counter(), time.process_time()
+    mdp, agent = build(config)
+    result = simulate(agent, mdp, config["episodes"], seed=config["seed"], progress=progress)
+    times = {"wall_seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
+    if look is not None:
+        look(agent)
+    return summarise(config, result.gaps, result.guarantee.to_dict(), keep=keep, **times)
+
+
+def execute(config: RunConfig, keep: int = 1000, watch: Callable[[int, float], None] | None = None) -> Outcome:
+    """Does one run as `perform` does, and says what went wrong instead of raising it."""
     try:
-        mdp, agent = build(config)
-        result = simulate(agent, mdp, config["episodes"], seed=config["seed"], progress=watch or False)
+        return Outcome(perform(config, keep, watch or False))
     except (DiscreetError, MemoryError, ArithmeticError) as error:
         return Outcome(None, f"{type(error).__name__}: {error}".split("\n", maxsplit=1)[0])
-    times = {"wall_seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
-    return Outcome(summarise(config, result.gaps, result.guarantee.to_dict(), keep=keep, **times))
 
 
 def local(

@@ -98,6 +98,11 @@ class Curve:
         kept = "all" if n == self.total else f"{n:,} of"
         return f"{kept} {self.total:,} episodes, values exact at those kept"
 
+    def mean_gap(self, after: int) -> float:
+        """Returns the mean gap of all episodes after one, interpolated where that was not kept."""
+        before = float(np.interp(after, np.append(0, self.episodes), np.append(0.0, self.regret)))
+        return (float(self.regret[-1]) - before) / (self.total - after)
+
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Curve)

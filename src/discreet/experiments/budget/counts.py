@@ -1,29 +1,31 @@
-"""What a budget promises and costs: what `discreet budget` prints."""
+"""A budget for agents on counts: every sum of the trust model, and the paper's noise beside them."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
 from discreet import agents, privatizers
 from discreet.agents.base import default_update
-from discreet.agents.rlsvi import RLSVI
 from discreet.agents.schedule import Schedule
-from discreet.errors import InvalidInput, check_integer
-from discreet.privacy import Central, Local, NonPrivate, Shuffle
-from discreet.privacy.rlsvi import ACCOUNTANTS, beta
+from discreet.errors import InvalidInput, check_fraction
+from discreet.experiments.budget.words import lines_of, sizes, sizes_in_words
+from discreet.privacy import Central, Local, Shuffle
 from discreet.privacy.sensitivity import tabular
 from discreet.privatizers import CentralPrivatizer, NoisyLocal, NonPrivatePrivatizer, SampledLocal, ShufflePrivatizer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from discreet.experiments.configs import Value
     from discreet.mdp import Spec
     from discreet.privacy import TrustModel
 
-__all__ = ["BudgetReport", "ValuesReport"]
+__all__ = ["BudgetReport"]
 
 _Row = CentralPrivatizer | NoisyLocal | SampledLocal | ShufflePrivatizer
 
@@ -60,12 +62,9 @@ class BudgetReport:
         title: str,
         spec: Spec,
         privacy: TrustModel | None,
-        *,
         agent: str,
         episodes: int,
-        update_every: int | str | None,
-        stationary: bool,
-        failure: float,
+        options: Mapping[str, Value],
     ) -> BudgetReport:
         """Builds the privatizers that are compared."""
         if not isinstance(privacy, Central | Local | Shuffle):
@@ -77,7 +76,8 @@ class BudgetReport:
                 f"discreet budget compares sums of counts, and {agent} has none: its guarantee and noise are in "
                 "dc.agents.make(…).guarantee and .privatizer"
             )
-        check_integer("episodes", episodes)
+        stationary, failure = bool(options["stationary"]), check_fraction("failure", options["failure"])
+        update_every: Any = options["update_every"]  # `Schedule` says what is wrong with it
         if update_every is None:
             update_every = default_update(privacy, episodes)
         batches = np.diff(Schedule(update_every).ends(0, episodes), prepend=0).tolist()
@@ -110,11 +110,11 @@ class BudgetReport:
         rows = {name: rows[name] for name in sorted(rows, key=order.index)}
         return cls(title, spec, privacy, batches, episodes, stationary, failure, chosen, rows)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Returns the report as JSON can hold it."""
         return {
             "env": self.title,
-            "sizes": {"states": self.spec.states, "actions": self.spec.actions, "horizon": self.spec.horizon},
+            "sizes": sizes(self.spec),
             "trust": type(self.asked).__name__.lower(),
             "episodes": self.episodes,
             "reads": len(self.batches),
@@ -133,7 +133,7 @@ class BudgetReport:
         what = ("n, m, r" if layout.visits else "m, r") + (" pooled over the steps" if self.stationary else " per step")
         facts = {
             "promise": str(own.guarantee),
-            "sizes": f"{self.title}: {spec.states} states, {spec.actions} actions, horizon {spec.horizon}",
+            "sizes": sizes_in_words(self.title, spec),
             "released": f"{what}: {layout.size:,} counts; {self.episodes:,} users, {len(self.batches):,} reads",
             "sensitivity": f"L1 {sensitivity.l1:g}, L2 {sensitivity.l2:.4g} (replacing one user)",
             "budget": f"ε = {self.asked.epsilon:g}, δ = {self.asked.delta:g}",
@@ -148,8 +148,7 @@ class BudgetReport:
             if len(sizes) > 1:
                 facts["messages"] += " (first batch)"
         heads = ("sum", "noise", f"std, {_FRESH[type(self.asked)]}", "std, worst read", "error bound E", "proven ε")
-        lines = [f"{key:12} {value}" for key, value in facts.items()]
-        lines += ["", "  {:12} {:9} {:>14} {:>16} {:>14} {:>10}".format(*heads)]
+        lines = [*lines_of(facts), "", "  {:12} {:9} {:>14} {:>16} {:>14} {:>10}".format(*heads)]
         for name, privatizer in self.rows.items():
             row = _row(privatizer)
             cells = (row["noise"], row["std_fresh"], row["std_worst_read"], row["error_bound"], row["epsilon"])
@@ -170,9 +169,25 @@ class BudgetReport:
 _FRESH: dict[type, str] = {Central: "one draw", Local: "one user", Shuffle: "one batch"}
 
 
-def _row(privatizer: _Row) -> dict[str, Any]:
+class _Numbers(TypedDict, total=False):
+    """What is known of a sum."""
+
+    noise: str
+    std_fresh: float
+    std_worst_read: float
+    error_bound: float
+    epsilon: float
+    delta: float
+    relation: str
+    assumptions: list[str]
+    events: str
+    messages_per_user: int
+    bytes_per_user: int
+
+
+def _row(privatizer: _Row) -> _Numbers:
     guarantee = privatizer.guarantee
-    row = {
+    row: _Numbers = {
         "noise": privatizer.noise,
         "std_fresh": privatizer.fresh_std,
         "std_worst_read": privatizer.worst_std,
@@ -187,117 +202,3 @@ def _row(privatizer: _Row) -> dict[str, Any]:
         row["messages_per_user"] = privatizer.messages_per_user
         row["bytes_per_user"] = privatizer.bytes_per_user
     return row
-
-
-@dataclass(frozen=True)
-class ValuesReport:
-    """What RLSVI's accountants make of one budget, or of one noise scale.
-
-    Attributes:
-        title: What the sizes are those of.
-        spec: The sizes.
-        releases: How many tables are released.
-        episodes: Number of people.
-        chosen: The accountant that was asked for.
-        rows: An agent for each accountant.
-    """
-
-    title: str
-    spec: Spec
-    releases: int
-    episodes: int
-    chosen: str
-    rows: dict[str, RLSVI]
-
-    @classmethod
-    def make(
-        cls,
-        title: str,
-        spec: Spec,
-        privacy: TrustModel | None,
-        *,
-        episodes: int,
-        accounting: str | None,
-        noise_scale: float | None,
-        stationary: bool,
-        update_every: int | str | None,
-        delta: float | None = None,
-        **_other: Any,
-    ) -> ValuesReport:
-        """Builds the agents that are compared; accountants that cannot be asked the same are left out."""
-        if isinstance(privacy, NonPrivate):
-            raise InvalidInput("there is no budget without privacy: the trust model must be central")
-        chosen = accounting or "tight"
-
-        def build(accountant: str, scale: float | None) -> RLSVI:
-            return RLSVI(
-                spec,
-                episodes=episodes,
-                privacy=privacy,
-                accounting=accountant,
-                noise_scale=scale,
-                delta=delta,
-                stationary=stationary,
-                update_every=update_every,
-                seed=0,
-            )
-
-        own = build(chosen, noise_scale)
-        if not own.batches:
-            raise InvalidInput(f"{episodes} episodes never fill a batch of update_every={update_every}")
-        rows = {}
-        for accountant in ACCOUNTANTS:
-            if accountant == chosen:
-                rows[accountant] = own
-            elif not ((accountant == "paper" and stationary) or (accountant == "individual" and privacy is None)):
-                rows[accountant] = build(accountant, noise_scale if privacy is None else None)
-        return cls(title, spec, len(own.batches), episodes, chosen, rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the report as JSON can hold it."""
-        own = self.rows[self.chosen].guarantee
-        return {
-            "env": self.title,
-            "sizes": {"states": self.spec.states, "actions": self.spec.actions, "horizon": self.spec.horizon},
-            "trust": "central",
-            "episodes": self.episodes,
-            "releases": self.releases,
-            "stationary": self.rows[self.chosen].stationary,
-            "guarantee": own.to_dict(),
-            "chosen": self.chosen,
-            "accountants": {
-                name: {"noise_scale": agent.noise_scale, "epsilon": agent.guarantee.epsilon, "delta": own.delta}
-                for name, agent in self.rows.items()
-            },
-        }
-
-    def to_text(self) -> str:
-        """Returns the report for people to read."""
-        own, spec = self.rows[self.chosen], self.spec
-        pooled = "pooled over the steps" if own.stationary else "per step"
-        facts = {
-            "promise": str(own.guarantee),
-            "sizes": f"{self.title}: {spec.states} states, {spec.actions} actions, horizon {spec.horizon}",
-            "released": f"perturbed values, {own.release_size:,} numbers; {self.episodes:,} users, counts {pooled}, "
-            f"{self.releases:,} releases",
-            "assumes": "; ".join(own.guarantee.assumptions),
-        }
-        heads = ("accountant", "noise scale", "std, N = 0", f"std, N = {self.episodes:,}", "proven ε")
-        lines = [f"{key:12} {value}" for key, value in facts.items()]
-        lines += ["", "  {:12} {:>14} {:>14} {:>16} {:>10}".format(*heads)]
-        for name, agent in self.rows.items():
-            variance = agent.noise_scale * float(
-                beta(spec.states, spec.actions, spec.horizon, own.account.users[-1] + 1)
-            )
-            cells = (agent.noise_scale, variance**0.5, (variance / (self.episodes + 1)) ** 0.5, agent.guarantee.epsilon)
-            mark = "*" if name == self.chosen else " "
-            lines.append(f"{mark} {name:12} " + "{:14,.4g} {:14,.4g} {:16,.4g} {:10.4f}".format(*cells))
-        return "\n".join(
-            [
-                *lines,
-                "",
-                "* is what was asked for. std: of the perturbation in the last release, in a cell with N visits.",
-                "  'individual' leaves out whoever would exceed the budget; its noise scale is free.",
-                f"{'events':12} {own.guarantee.events}",
-            ]
-        )

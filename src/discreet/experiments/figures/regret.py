@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from discreet import envs
-from discreet.errors import DiscreetError, InvalidInput, MissingExtra
+from discreet.errors import InvalidInput, MissingExtra
 from discreet.experiments.labels import Group, group, rounded_up
+from discreet.experiments.measures import chance
 from discreet.privacy.guarantee import REWARDS_ONLY
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from discreet.experiments.labels import Runs
     from discreet.experiments.records import Curve
 
-__all__ = ["COLOURS", "MARKERS", "SIZE", "Look", "chance", "draw_regret", "plot_regret", "write_file"]
+__all__ = ["COLOURS", "MARKERS", "SIZE", "Look", "draw_regret", "plot_regret", "write_file"]
 
 #: Okabe and Ito: distinguishable with any kind of colour vision
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -50,16 +50,6 @@ SIZE = (_WIDTH, 5.0)
 _ABOVE = 3.0  # inches of title, axes and their labels
 _LINE = 0.185  # inches of a line of the legend
 _WRAP = 50  # letters of a line of the legend
-
-
-def chance(env: str) -> float | None:
-    """Returns the gap of acting at random; None if the environment is not known here."""
-    try:
-        mdp = envs.read(env)
-    except DiscreetError:
-        return None
-    uniform = np.full((mdp.horizon, mdp.states, mdp.actions), 1 / mdp.actions)
-    return float(mdp.optimal_value - mdp.evaluate(uniform))
 
 
 def draw_regret(results: Runs, directory: Path) -> dict[str, Path]:

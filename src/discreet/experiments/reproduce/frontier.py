@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.errors import MissingExtra
-from discreet.experiments.figures.regret import COLOURS, MARKERS, chance, draw_regret, write_file
+from discreet.experiments.figures.regret import COLOURS, MARKERS, draw_regret, write_file
 from discreet.experiments.labels import rounded_up
+from discreet.experiments.measures import chance, standard_error
 
 try:
     import matplotlib as mpl
@@ -99,7 +100,7 @@ def _epsilons(results: Runs, trust: str, title: str, ticks: list[float], directo
             continue
         epsilons = sorted(by_epsilon)
         means = [float(np.mean(by_epsilon[epsilon])) for epsilon in epsilons]
-        errors = [_error(by_epsilon[epsilon]) for epsilon in epsilons]
+        errors = [standard_error(by_epsilon[epsilon]) for epsilon in epsilons]
         i = 1 if agent == "dp-ucbvi" else 0
         style = {"color": COLOURS[i], "marker": MARKERS[i], "ls": "-" if pooled else (0, (4, 1.5))}
         if not pooled:
@@ -122,7 +123,3 @@ def _epsilons(results: Runs, trust: str, title: str, ticks: list[float], directo
         figure.savefig(file, format=target.suffix[1:], **options)
         write_file(target, file.getvalue())
     return path
-
-
-def _error(values: list[float]) -> float:
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0

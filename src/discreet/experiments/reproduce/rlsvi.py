@@ -10,8 +10,9 @@ import numpy as np
 
 from discreet import envs
 from discreet.errors import MissingExtra
-from discreet.experiments.figures.regret import COLOURS, MARKERS, SIZE, chance, draw_regret, write_file
+from discreet.experiments.figures.regret import COLOURS, MARKERS, SIZE, draw_regret, write_file
 from discreet.experiments.labels import rounded_up
+from discreet.experiments.measures import chance, standard_error
 from discreet.privacy import accounting
 from discreet.privacy.rlsvi import Account
 
@@ -99,7 +100,7 @@ def _costs(results: Runs, path: Path) -> Path:
     for i, (label, by_epsilon) in enumerate(sorted(lines.items(), reverse=True)):
         epsilons = sorted(by_epsilon)
         means = [float(np.mean(by_epsilon[epsilon])) for epsilon in epsilons]
-        errors = [_error(by_epsilon[epsilon]) for epsilon in epsilons]
+        errors = [standard_error(by_epsilon[epsilon]) for epsilon in epsilons]
         axes.errorbar(epsilons, means, errors, color=COLOURS[i % 7], marker=MARKERS[i % 7], ms=4, label=label)
     for label, style, regrets in zip(sorted(flat), ("-.", "--"), [flat[label] for label in sorted(flat)], strict=False):
         axes.axhline(float(np.mean(regrets)), color="grey", ls=style, lw=1, label=label)
@@ -114,10 +115,6 @@ def _costs(results: Runs, path: Path) -> Path:
 
 def _every(users: Value) -> str:
     return "a release every user" if users == 1 else f"a release every {users} users"
-
-
-def _error(values: list[float]) -> float:
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 def _finish(figure: Any, axes: Any, path: Path, title: str) -> Path:

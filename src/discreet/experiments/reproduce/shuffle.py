@@ -11,8 +11,9 @@ from discreet import envs
 from discreet.agents.schedule import Stages
 from discreet.agents.sdp_pe import SDPPE
 from discreet.errors import MissingExtra
-from discreet.experiments.figures.regret import COLOURS, MARKERS, chance, draw_regret, write_file
+from discreet.experiments.figures.regret import COLOURS, MARKERS, draw_regret, write_file
 from discreet.experiments.labels import group
+from discreet.experiments.measures import chance
 from discreet.experiments.setting import build
 from discreet.experiments.simulate import simulate
 
