@@ -38,10 +38,10 @@ from discreet.errors import (
     UnknownName,
 )
 from discreet.experiments import records
-from discreet.experiments import store as module
 from discreet.experiments.figures.regret import write_file
 from discreet.experiments.records import host_facts, run_key, source_commit, summarise, thin
 from discreet.experiments.store import Store
+from discreet.experiments.store import directory as module
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -376,8 +376,8 @@ class TestWriters:
 PREAMBLE = """
 import os, signal, sys, time
 from pathlib import Path
-from discreet.experiments import store as module
-from discreet.experiments.parquet import unpack
+from discreet.experiments.store import directory as module
+from discreet.experiments.store.parquet import unpack
 from discreet.experiments.records import run_key
 from discreet.experiments.store import Store
 from tests.experiments.test_store import config, finished
@@ -441,7 +441,8 @@ class TestKilled:
                     def trace(frame, event, argument):
                         global left
                         code = frame.f_code
-                        if not code.co_filename.endswith("experiments/store.py") or code.co_name not in watched:
+                        ours = "/experiments/store/" in code.co_filename
+                        if not ours or code.co_name not in watched:
                             return None
                         if event == "line":
                             left -= 1

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 import numpy as np
 
 from discreet.errors import InvalidInput, UnknownName
-from discreet.experiments.parquet import to_table
 from discreet.experiments.records import Curve, RunRow, columns
 from discreet.experiments.store import Store
+from discreet.experiments.store.parquet import to_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

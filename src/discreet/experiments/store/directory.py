@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from discreet import __version__
 from discreet.errors import DamagedStore, DuplicateRun, InvalidInput, LockedStore, StoreError
-from discreet.experiments.parquet import pack, pyarrow, unpack
 from discreet.experiments.records import Curve, RunRow, canonical, run_key
+from discreet.experiments.store.parquet import pack, pyarrow, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
