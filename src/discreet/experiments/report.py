@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from discreet.errors import InvalidInput
-from discreet.experiments.figures.regret import draw_regret, write_file
+from discreet.experiments.figures.regret import draw_regret
+from discreet.experiments.files import write_file
 from discreet.experiments.labels import Group, Runs, group, rounded_up
 from discreet.experiments.store import Store
 from discreet.privacy.guarantee import REWARDS_ONLY

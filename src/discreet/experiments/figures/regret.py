@@ -7,11 +7,9 @@ styles and markers tell the curves apart in grey print too. The same runs give t
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import io
 import math
-import os
 import re
 import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from discreet.errors import InvalidInput, MissingExtra
+from discreet.experiments.files import write_file
 from discreet.experiments.labels import Group, group, rounded_up
 from discreet.experiments.measures import chance
 from discreet.privacy.guarantee import REWARDS_ONLY
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from discreet.experiments.labels import Runs
     from discreet.experiments.records import Curve
 
-__all__ = ["COLOURS", "MARKERS", "SIZE", "Look", "draw_regret", "plot_regret", "write_file"]
+__all__ = ["COLOURS", "MARKERS", "SIZE", "Look", "draw_regret", "plot_regret"]
 
 #: Okabe and Ito: distinguishable with any kind of colour vision
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -324,16 +323,3 @@ def _short(text: str) -> str:
 def _printable(text: str) -> str:
     """Returns a text in one line that XML can hold."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-
-
-def write_file(path: Path, data: bytes) -> None:
-    """Writes a file, whole or not at all; errors name it."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        draft.write_bytes(data)
-        draft.replace(path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from None  # not the draft's name
-    finally:
-        with contextlib.suppress(OSError):  # what could not be written is said above
-            draft.unlink(missing_ok=True)

@@ -9,7 +9,8 @@ import numpy as np
 
 from discreet import envs
 from discreet.errors import MissingExtra
-from discreet.experiments.figures.regret import COLOURS, MARKERS, draw_regret, write_file
+from discreet.experiments.figures.regret import COLOURS, MARKERS, draw_regret
+from discreet.experiments.files import write_file
 from discreet.experiments.labels import group
 from discreet.experiments.measures import chance_gap, standard_error
 

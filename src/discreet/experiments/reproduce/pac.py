@@ -9,7 +9,8 @@ import numpy as np
 
 from discreet import envs, theory
 from discreet.errors import MissingExtra
-from discreet.experiments.figures.regret import COLOURS, MARKERS, SIZE, write_file
+from discreet.experiments.figures.regret import COLOURS, MARKERS, SIZE
+from discreet.experiments.files import write_file
 from discreet.experiments.measures import standard_error
 
 try:

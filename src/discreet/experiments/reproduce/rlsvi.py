@@ -10,7 +10,8 @@ import numpy as np
 
 from discreet import envs
 from discreet.errors import MissingExtra
-from discreet.experiments.figures.regret import COLOURS, MARKERS, SIZE, draw_regret, write_file
+from discreet.experiments.figures.regret import COLOURS, MARKERS, SIZE, draw_regret
+from discreet.experiments.files import write_file
 from discreet.experiments.labels import rounded_up
 from discreet.experiments.measures import chance, standard_error
 from discreet.privacy import accounting

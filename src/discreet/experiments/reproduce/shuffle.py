@@ -11,7 +11,8 @@ from discreet import envs
 from discreet.agents.schedule import Stages
 from discreet.agents.sdp_pe import SDPPE
 from discreet.errors import MissingExtra
-from discreet.experiments.figures.regret import COLOURS, MARKERS, draw_regret, write_file
+from discreet.experiments.figures.regret import COLOURS, MARKERS, draw_regret
+from discreet.experiments.files import write_file
 from discreet.experiments.labels import group
 from discreet.experiments.measures import chance
 from discreet.experiments.setting import build

@@ -17,23 +17,17 @@ played, which learn from simulated people only.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import errno
-import fcntl
 import hashlib
-import json
 import os
-import platform
 import re
-import sqlite3
-import threading
-import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from discreet import __version__
-from discreet.errors import DamagedStore, DuplicateRun, InvalidInput, LockedStore, StoreError
-from discreet.experiments.records import Curve, RunRow, canonical, run_key
+from discreet.errors import DamagedStore, DuplicateRun, InvalidInput, StoreError
+from discreet.experiments.files import replacing
+from discreet.experiments.records import Curve, RunRow, run_key
+from discreet.experiments.store.index import Index, read_row
+from discreet.experiments.store.lock import Lock
 from discreet.experiments.store.parquet import pack, pyarrow, unpack
 
 if TYPE_CHECKING:
@@ -41,6 +35,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from discreet.experiments.configs import Value
 
 __all__ = ["Damage", "Store"]
 
@@ -52,54 +47,6 @@ class Damage(NamedTuple):
     reason: str
 
 
-_APPLICATION, _FORMAT = 0x44637274, 1  # in the index's header: whose it is ("Dcrt"), and which layout it has
-_TYPES = {
-    **dict.fromkeys(("key", "setting", "env", "agent", "options", "trust", "privacy"), "TEXT"),
-    **dict.fromkeys(("epsilon_requested", "delta_requested", "epsilon_proven", "delta_proven"), "REAL"),
-    "seed": "TEXT",
-    "run": "INTEGER",
-    "episodes": "INTEGER",
-    "regret": "REAL",
-    "suboptimal": "TEXT",
-    **dict.fromkeys(("config", "guarantee", "thinning", "version", "git_commit"), "TEXT"),
-    "wall_seconds": "REAL",
-    "cpu_seconds": "REAL",
-    "host": "TEXT",
-    "created": "TEXT",
-    "curve_bytes": "INTEGER",
-    "curve_sha256": "TEXT",
-    "checksum": "TEXT",
-}
-_SELECT = f"SELECT {', '.join(_TYPES)} FROM runs"
-_ORDER = " ORDER BY env, agent, options, trust, privacy, episodes, setting, length(seed), seed, run"
-_JSON = ("suboptimal", "config", "guarantee", "host")
-
-
-def _to_values(row: RunRow, data: bytes) -> dict[str, Any]:
-    """Returns a row of the index, by column."""
-    fields = {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
-    fields["git_commit"] = fields.pop("commit")
-    values = {**row.labels, **fields, **{name: canonical(fields[name]) for name in _JSON}}
-    values |= {"curve_bytes": len(data), "curve_sha256": hashlib.sha256(data).hexdigest()}
-    values["checksum"] = _checksum(values)
-    return values
-
-
-def _checksum(values: dict[str, Any]) -> str:
-    return hashlib.sha256(canonical([values[name] for name in _TYPES if name != "checksum"]).encode()).hexdigest()
-
-
-def _from_values(values: dict[str, Any]) -> RunRow:
-    """Reads what `_to_values` made; raises `DamagedStore` if anything in it was altered."""
-    try:
-        if _checksum(values) != values["checksum"]:
-            raise DamagedStore("its row is damaged")
-    except (TypeError, ValueError):
-        raise DamagedStore("its row is damaged") from None
-    fields = values | {name: json.loads(values[name]) for name in _JSON} | {"commit": values["git_commit"]}
-    return RunRow(**{field.name: fields[field.name] for field in dataclasses.fields(RunRow)})
-
-
 class Store:
     """A directory of finished runs: one process writes, any number read.
 
@@ -109,9 +56,7 @@ class Store:
     def __init__(self, directory: str | os.PathLike[str], *, writable: bool) -> None:
         self.directory, self.writable = Path(directory), writable
         self.index, self.curves = self.directory / "index.sqlite", self.directory / "curves"
-        self._mutex = threading.RLock()
-        self._file: int | None = None  # the lock's file descriptor
-        self._holders = 0
+        self._rows, self._lock = Index(self.index, writable=writable), Lock(self.directory)
 
     @classmethod
     def create(cls, directory: str | os.PathLike[str], *, exist_ok: bool = True) -> Store:
@@ -127,24 +72,24 @@ class Store:
         if store.directory.exists() and not store.directory.is_dir():
             raise StoreError(f"{str(directory)!r} is no directory")
         store.curves.mkdir(parents=True, exist_ok=True)
-        if not exist_ok and store._made():
+        if not exist_ok and store._rows.made():
             raise StoreError(f"{str(directory)!r} holds runs already")
-        if not store._made():
+        if not store._rows.made():
             with store._locked():
-                if not store._made():  # still
-                    store._make()
-        store._check()
+                if not store._rows.made():  # still
+                    store._rows.make()
+        store._rows.check()
         return store
 
     @classmethod
     def open(cls, directory: str | os.PathLike[str]) -> Store:
         """Returns a store to read from; raises `StoreError` if there is none or its index is damaged."""
         store = cls(directory, writable=False)
-        if not store._made():
+        if not store._rows.made():
             raise StoreError(
                 f"{str(directory)!r} holds no runs: there is no {store.index.name} in it, or nothing in that"
             )
-        store._check()
+        store._rows.check()
         return store
 
     @classmethod
@@ -169,19 +114,18 @@ class Store:
         with store._locked():
             try:
                 store.curves.mkdir(exist_ok=True)
-                if not store._made():
+                if not store._rows.made():
                     raise DamagedStore(f"{str(store.index)!r} is missing or empty")
                 found = []
                 for number, path, damage in store._examine():
                     found.append(damage)
                     if path != store.index:
                         _set_aside(path)
-                    with store._database() as db:
-                        db.execute("DELETE FROM runs WHERE rowid = ?", (number,))
+                    store._rows.remove(number=number)
             except DamagedStore as error:
                 found = [Damage("index", str(error))]
                 _set_aside(store.index)
-                store._make()
+                store._rows.make()
             known = {damage.key for damage in found}
             return found + [damage for damage in store._tidy() if damage.key not in known]
 
@@ -198,9 +142,7 @@ class Store:
 
     def close(self) -> None:
         """Gives up the lock, if it is held. Nothing else stays open between calls."""
-        with self._mutex:
-            self._holders = 0
-            self._release()
+        self._lock.give_up()
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[Store]:
@@ -228,39 +170,36 @@ class Store:
         if (row.key, row.thinning, row.regret) != (run_key(row.config), curve.thinning, curve.regret[-1]):
             raise InvalidInput(f"row and curve of run {row.key} do not belong together")
         data = pack(row, curve)
-        with self.lock(), self._mutex:
-            old = self._select(row.key)
+        with self.lock(), self._lock.mutex:
+            old = self._rows.select(row.key)
             if old is not None:
                 same = "the same regret" if old["regret"] == row.regret else f"regret {old['regret']!r}"
                 raise DuplicateRun(f"run {row.key} is in {str(self.directory)!r} already, with {same}")
             self._write(row, data)
-            self._enter(row, data)
+            self._rows.add(row, data)
 
     def discard(self, key: str) -> None:
         """Removes a run, so that it can be run again."""
-        with self.lock(), self._database() as db:
+        with self.lock():
             if _KEY.fullmatch(key):  # a damaged row may say anything
                 self._path(key).unlink(missing_ok=True)  # first: a curve without a row would be taken in again
-            db.execute("DELETE FROM runs WHERE key = ?", (key,))
+            self._rows.remove(key=key)
 
     def has(self, key: str) -> bool:
         """Returns whether a run is there."""
-        return self._select(key) is not None
+        return self._rows.select(key) is not None
 
     def keys(self) -> set[str]:
         """Returns the keys of all runs."""
-        with self._database() as db:
-            return {key for (key,) in db.execute("SELECT key FROM runs")}
+        return self._rows.keys()
 
     def runs(self) -> list[RunRow]:
         """Returns all runs, in an order that does not depend on when they were done."""
-        with self._database() as db:
-            rows = [dict(zip(_TYPES, values, strict=True)) for values in db.execute(_SELECT + _ORDER)]
-        return [self._row(values) for values in rows]
+        return [self._row(values) for _, values in self._rows.rows()]
 
     def curve(self, key: str) -> Curve:
         """Returns the curve of a run; raises `DamagedStore` naming the file if it is not as it was stored."""
-        values = self._select(key)
+        values = self._rows.select(key)
         if values is None:
             raise StoreError(f"there is no run {key} in {str(self.directory)!r}")
         try:
@@ -278,15 +217,12 @@ class Store:
 
     def _examine(self) -> list[tuple[int, Path, Damage]]:
         """As `verify`, with the row's number and the file: in a damaged row, the key may be anything."""
-        self._check(thorough=True)
-        with self._database() as db:
-            rows = db.execute(_SELECT.replace("SELECT", "SELECT rowid,") + _ORDER).fetchall()
+        self._rows.check(thorough=True)
         found = []
-        for number, *rest in rows:
-            values = dict(zip(_TYPES, rest, strict=True))
+        for number, values in self._rows.rows():
             path = self.index
             try:
-                path = self._path(_from_values(values).key)
+                path = self._path(read_row(values).key)
                 self._read(values)
             except DamagedStore as error:
                 found.append((number, path, Damage(str(values["key"]), f"{str(path)!r}: {error}")))
@@ -295,10 +231,10 @@ class Store:
     def _path(self, key: str) -> Path:
         return self.curves / f"{key}.parquet"
 
-    def _read(self, values: dict[str, Any]) -> bytes:
+    def _read(self, values: dict[str, Value]) -> bytes:
         """Returns the bytes of a curve; raises `DamagedStore` unless they are those that were written."""
         try:
-            data = self._path(values["key"]).read_bytes()
+            data = self._path(str(values["key"])).read_bytes()
         except FileNotFoundError:
             raise DamagedStore("it is missing") from None
         if len(data) != values["curve_bytes"]:
@@ -307,39 +243,25 @@ class Store:
             raise DamagedStore("it was altered: its checksum is wrong")
         return data
 
-    def _row(self, values: dict[str, Any]) -> RunRow:
+    def _row(self, values: dict[str, Value]) -> RunRow:
         try:
-            return _from_values(values)
+            return read_row(values)
         except DamagedStore as error:
             raise DamagedStore(f"{str(self.index)!r}, run {values['key']}: {error}") from None
 
-    def _select(self, key: str) -> dict[str, Any] | None:
-        with self._database() as db:
-            values = db.execute(f"{_SELECT} WHERE key = ?", (key,)).fetchone()
-        return None if values is None else dict(zip(_TYPES, values, strict=True))
-
     def _write(self, row: RunRow, data: bytes) -> None:
-        """The first step of adding a run."""
-        target = self._path(row.key)
-        draft = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-        try:
-            with draft.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(target)
-            _sync(self.curves)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(target)) from None  # not the draft's name
-        finally:
-            with contextlib.suppress(OSError):  # what could not be written is said above
-                draft.unlink(missing_ok=True)
+        """The first step of adding a run: its bytes are on the disk before its name is."""
+        with replacing(self._path(row.key), durable=True) as draft, draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
 
-    def _enter(self, row: RunRow, data: bytes) -> None:
-        """The second step."""
-        values = _to_values(row, data)
-        with self._database() as db:
-            db.execute(f"INSERT INTO runs VALUES ({', '.join('?' * len(_TYPES))})", [values[name] for name in _TYPES])
+    @contextlib.contextmanager
+    def _locked(self, *, tidy: bool = False) -> Iterator[None]:
+        if not self.writable:
+            raise StoreError(f"{str(self.directory)!r} was opened for reading")
+        with self._lock.held(self._tidy if tidy else None):
+            yield
 
     def _tidy(self) -> list[Damage]:
         """Clears away what a killed writer left; returns what was no whole run. Other files are left alone."""
@@ -360,167 +282,15 @@ class Store:
                     whole = pack(row, curve)
                     if data != whole:  # another pyarrow wrote it, or harm was done where no digest sees it
                         self._write(row, whole)
-                    self._enter(row, whole)
+                    self._rows.add(row, whole)
         return found
-
-    def _made(self) -> bool:
-        return self.index.is_file() and self.index.stat().st_size > 0
-
-    def _make(self) -> None:
-        """Makes an empty index, whole or not at all."""
-        draft = self.index.with_name(self.index.name + ".tmp")
-        # A killed writer's; the journal of a lost index would be taken for that of the new one.
-        for name in (draft.name, f"{draft.name}-journal", f"{self.index.name}-journal"):
-            self.index.with_name(name).unlink(missing_ok=True)
-        with _translated(self.index):
-            db = sqlite3.connect(draft, isolation_level=None)
-            try:
-                db.execute(f"PRAGMA application_id = {_APPLICATION}")
-                db.execute(f"PRAGMA user_version = {_FORMAT}")
-                names = ", ".join(f"{name} {kind}" for name, kind in _TYPES.items())
-                db.execute(f"CREATE TABLE runs ({names}, PRIMARY KEY (key))")
-            finally:
-                db.close()
-        draft.replace(self.index)
-        _sync(self.directory)
-
-    def _check(self, *, thorough: bool = False) -> None:
-        """Raises unless the index is one that this version can read, and sound."""
-        with self._database() as db:
-            (application,), (layout,) = (
-                db.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
-            )
-            if application != _APPLICATION:
-                raise DamagedStore(f"{str(self.index)!r} is no index of runs")
-            if layout != _FORMAT and 0 < layout < 1000:  # else it is no number that we would give
-                raise StoreError(f"{str(self.index)!r} has format {layout}; discreet {__version__} reads {_FORMAT}")
-            if layout != _FORMAT:
-                raise DamagedStore(f"{str(self.index)!r} is damaged (format {layout})")
-            (answer,) = db.execute(f"PRAGMA {'integrity_check' if thorough else 'quick_check'}(1)").fetchone()
-            if answer != "ok":
-                raise DamagedStore(f"{str(self.index)!r} is damaged ({' '.join(answer.split())})")
-
-    @contextlib.contextmanager
-    def _database(self) -> Iterator[sqlite3.Connection]:
-        """A connection for one statement or two: none outlives a thread, a fork or a call.
-
-        Also those who only read may write, if they can: a transaction that was killed is rolled back by whoever comes
-        next.
-        """
-        with _translated(self.index):
-            db = sqlite3.connect(
-                f"{self.index.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=60
-            )
-            try:
-                db.text_factory = lambda raw: raw.decode(errors="replace")  # a damaged row is found by its checksum
-                db.execute("PRAGMA synchronous = EXTRA" if self.writable else "PRAGMA query_only = ON")
-                yield db
-            finally:
-                db.close()
-
-    @contextlib.contextmanager
-    def _locked(self, *, tidy: bool = False) -> Iterator[None]:
-        if not self.writable:
-            raise StoreError(f"{str(self.directory)!r} was opened for reading")
-        with self._mutex:
-            if not self._holders:
-                self._acquire()
-                try:
-                    if tidy:
-                        self._tidy()
-                except BaseException:
-                    self._release()
-                    raise
-            self._holders += 1
-        try:
-            yield
-        finally:
-            with self._mutex:
-                self._holders = max(0, self._holders - 1)
-                if not self._holders:
-                    self._release()
-
-    def _acquire(self) -> None:
-        if self._file is not None:
-            return
-        path = self.directory / "lock"
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.pwrite(file, f"process {os.getpid()} on {platform.node()}".ljust(120).encode() + b"\n", 0)
-        except OSError as error:
-            holder = os.pread(file, 120, 0).decode(errors="replace").strip() or "another process"
-            os.close(file)
-            if isinstance(error, BlockingIOError):
-                raise LockedStore(f"{str(self.directory)!r} is being written to by {holder}") from None
-            raise OSError(error.errno, error.strerror, str(path)) from None
-        self._file = file
-        _HELD.add(self)
-
-    def _release(self) -> None:
-        _HELD.discard(self)
-        if self._file is not None:
-            os.close(self._file)  # unlocks it
-            self._file = None
 
 
 _KEY = re.compile("[0-9a-f]{16}")
 _DRAFT = re.compile(r"[0-9a-f]{16}\.parquet\.\d+\.tmp")
-
-_HELD: weakref.WeakSet[Store] = weakref.WeakSet()
-
-
-def _forget() -> None:
-    """In a forked child: closes its copies of the locks, lest it hold them when its parent is killed."""
-    for store in list(_HELD):
-        store._mutex = threading.RLock()  # another thread may have held it
-        store._holders = 0
-        store._release()
-
-
-os.register_at_fork(after_in_child=_forget)
 
 
 def _set_aside(path: Path) -> None:
     """Keeps a damaged file out of the way; what we cannot read, a later version may."""
     if path.exists():
         path.replace(path.with_name(f"{path.name}.damaged"))
-
-
-def _sync(directory: Path) -> None:
-    """Flushes the names in a directory to the disk."""
-    file = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
-
-
-_SYSTEM = {
-    sqlite3.SQLITE_FULL: errno.ENOSPC,
-    sqlite3.SQLITE_READONLY: errno.EROFS,
-    sqlite3.SQLITE_CANTOPEN: errno.EACCES,
-    sqlite3.SQLITE_PERM: errno.EACCES,
-    sqlite3.SQLITE_IOERR: errno.EIO,
-}
-
-
-@contextlib.contextmanager
-def _translated(path: Path) -> Iterator[None]:
-    """Turns SQLite's errors into those of the system, or of this library; each names the file."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", None)
-        if code is None:  # not the database's, but a mistake of ours
-            raise
-        if code == sqlite3.SQLITE_READONLY_ROLLBACK:
-            message = "holds an unfinished transaction and is read-only; open it once where it can be written"
-            raise StoreError(f"{str(path)!r} {message}") from None
-        primary = code & 0xFF
-        if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            raise LockedStore(f"{str(path)!r} is in use by another process") from None
-        if primary in _SYSTEM and code != sqlite3.SQLITE_IOERR_SHORT_READ:
-            number = _SYSTEM[primary]
-            raise OSError(number, os.strerror(number), str(path)) from None
-        raise DamagedStore(f"{str(path)!r} is damaged ({' '.join(str(error).split())})") from None
