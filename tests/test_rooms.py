@@ -12,6 +12,7 @@ import discreet
 SOURCE = Path(discreet.__file__).parent
 ROOMS = [
     "errors",
+    "registry",
     "privacy",
     "noise",
     "sums",
@@ -23,7 +24,6 @@ ROOMS = [
     "audit",
     "testing",
     "experiments",
-    "results",
     "cli",
 ]
 HEAVY = ("numba", "gymnasium", "dp_accounting", "matplotlib", "pyarrow", "scipy", "rich")

@@ -11,8 +11,9 @@ import pytest
 
 from discreet import results
 from discreet.errors import InvalidInput, MissingExtra, StoreError
-from discreet.experiments import labels, plot, report
+from discreet.experiments import labels, report
 from discreet.experiments.engine import execute
+from discreet.experiments.figures import regret as plot
 from discreet.experiments.records import summarise, thin
 from discreet.experiments.store import Store
 from discreet.experiments.sweep import Sweep

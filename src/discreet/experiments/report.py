@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from discreet.errors import InvalidInput
+from discreet.experiments.figures.regret import draw_regret
+from discreet.experiments.files import write_file
 from discreet.experiments.labels import Group, Runs, group, rounded_up
-from discreet.experiments.plot import draw_regret, write_file
 from discreet.experiments.store import Store
 from discreet.privacy.guarantee import REWARDS_ONLY
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from discreet.experiments.configs import Host, Promised
     from discreet.experiments.records import Curve, RunRow
 
 __all__ = ["of_directory", "page", "table", "write"]
@@ -103,7 +105,7 @@ def of_directory(directory: str | os.PathLike[str]) -> Path:
 
 
 class _Stored:
-    """The runs of a store; what `discreet.results.Results` is to those who may import it."""
+    """The runs of a store; what `discreet.experiments.results.Results` is to those who may import it."""
 
     def __init__(self, store: Store) -> None:
         self._store, self.runs = store, store.runs()
@@ -229,7 +231,7 @@ def _guarantee_table(settings: Sequence[Group]) -> str:
     heads[2:3] = [_Cell("asked ε", True), _Cell("proven ε", True), _Cell("proven δ", True)]
     rows = []
     for each in settings:
-        promised, asked = each.guarantee, (each.rows[0].config.get("privacy") or {}).get("epsilon")
+        promised, asked = each.guarantee, each.rows[0].asked
         private = promised["notion"] != "none"
         noise = {"fast": "fast: simulation only", "secure": "secure: for release"}.get(promised["noise"], "none")
         numbers = [f"{asked:g}" if private and asked is not None else "–", *_proven(each)]
@@ -276,7 +278,7 @@ def _in_words(found: Mapping[str, Sequence[Group]]) -> str:
     return "\n".join(["<h3>In words</h3>", *parts])
 
 
-def _kind(promised: dict[str, Any]) -> str:
+def _kind(promised: Promised) -> str:
     text = _NOTIONS[promised["notion"]]
     if promised["notion"] == "none":
         return f"{text}."
@@ -285,7 +287,7 @@ def _kind(promised: dict[str, Any]) -> str:
     return text + (f" This assumes: {'; '.join(promised['assumptions'])}." if promised["assumptions"] else "")
 
 
-def _factor(promised: dict[str, Any]) -> str:
+def _factor(promised: Promised) -> str:
     """Returns how much probabilities may change, as HTML."""
     if promised["notion"] == "none":
         return ""
@@ -354,7 +356,7 @@ def _provenance(rows: Sequence[RunRow]) -> str:
     return f'<div class="wide"><table class="facts"><tbody>{lines}</tbody></table></div>'
 
 
-def _known(host: dict[str, Any]) -> dict[str, Any]:
+def _known(host: Host) -> dict[str, object]:
     return dict.fromkeys(("node", "platform", "cpus", "python"), "?") | host
 
 

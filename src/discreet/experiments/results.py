@@ -12,24 +12,24 @@ All of it is computed by the simulator, from its exact model and the policies th
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import dataclasses
 import importlib
 import itertools
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import numpy as np
 
 from discreet.errors import InvalidInput, UnknownName
-from discreet.experiments.parquet import to_table
+from discreet.experiments.files import replacing
 from discreet.experiments.records import Curve, RunRow, columns
 from discreet.experiments.store import Store
+from discreet.experiments.store.parquet import to_table
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
@@ -108,19 +108,12 @@ class Results:
             raise InvalidInput(f"{str(path)!r} is a part of the store: export to another place")
         if not self.runs:
             raise InvalidInput(f"there are no runs in {str(self._store.directory)!r} to export")
-        draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        try:
+        with replacing(path) as draft:
             if name == "parquet":
                 self._write_parquet(draft)
             else:
                 with draft.open("w", encoding="utf-8", newline="") as file:
                     {"csv": self._write_csv, "json": self._write_json}[name](file)
-            draft.replace(path)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror or str(error), str(path)) from None  # not the draft's name
-        finally:
-            with contextlib.suppress(OSError):  # what could not be written is said above
-                draft.unlink(missing_ok=True)
 
     def _curves(self) -> Iterator[tuple[RunRow, Curve]]:
         for row in self.runs:

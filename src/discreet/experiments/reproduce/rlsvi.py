@@ -10,8 +10,10 @@ import numpy as np
 
 from discreet import envs
 from discreet.errors import MissingExtra
+from discreet.experiments.figures.regret import COLOURS, MARKERS, SIZE, draw_regret
+from discreet.experiments.files import write_file
 from discreet.experiments.labels import rounded_up
-from discreet.experiments.plot import COLOURS, MARKERS, SIZE, chance, draw_regret, write_file
+from discreet.experiments.measures import chance, standard_error
 from discreet.privacy import accounting
 from discreet.privacy.rlsvi import Account
 
@@ -24,6 +26,7 @@ except ImportError:
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from discreet.experiments.configs import Value
     from discreet.experiments.labels import Runs
 
 __all__ = ["curves", "draw"]
@@ -86,7 +89,7 @@ def _costs(results: Runs, path: Path) -> Path:
     flat: dict[str, list[float]] = {}
     for row in results.runs:
         options = row.config["options"]
-        if row.config["privacy"].get("epsilon") is None:
+        if row.asked is None:
             label = "ucbvi, no privacy" if row.config["agent"] == "ucbvi" else "rlsvi as printed"
             if row.guarantee["epsilon"] is not None:
                 label += f", ε = {rounded_up(row.guarantee['epsilon'], 4)}"
@@ -94,11 +97,11 @@ def _costs(results: Runs, path: Path) -> Path:
             continue
         label = f"{options.get('accounting', 'tight')}, {_every(options.get('update_every', 1))}"
         label += ", pooled" if options.get("stationary") else ""
-        lines.setdefault(label, {}).setdefault(float(row.guarantee["epsilon"]), []).append(row.regret)
+        lines.setdefault(label, {}).setdefault(row.epsilon, []).append(row.regret)
     for i, (label, by_epsilon) in enumerate(sorted(lines.items(), reverse=True)):
         epsilons = sorted(by_epsilon)
         means = [float(np.mean(by_epsilon[epsilon])) for epsilon in epsilons]
-        errors = [_error(by_epsilon[epsilon]) for epsilon in epsilons]
+        errors = [standard_error(by_epsilon[epsilon]) for epsilon in epsilons]
         axes.errorbar(epsilons, means, errors, color=COLOURS[i % 7], marker=MARKERS[i % 7], ms=4, label=label)
     for label, style, regrets in zip(sorted(flat), ("-.", "--"), [flat[label] for label in sorted(flat)], strict=False):
         axes.axhline(float(np.mean(regrets)), color="grey", ls=style, lw=1, label=label)
@@ -111,12 +114,8 @@ def _costs(results: Runs, path: Path) -> Path:
     return _finish(figure, axes, path, f"{results.runs[0].config['env']}; simulation only")
 
 
-def _every(users: int) -> str:
+def _every(users: Value) -> str:
     return "a release every user" if users == 1 else f"a release every {users} users"
-
-
-def _error(values: list[float]) -> float:
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 def _finish(figure: Any, axes: Any, path: Path, title: str) -> Path:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import UnknownName
 from discreet.experiments.sweep import Sweep
+from discreet.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from discreet.experiments.labels import Runs
 
-__all__ = ["EXPERIMENTS", "Experiment", "experiment"]
+__all__ = ["EXPERIMENTS", "Experiment"]
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _pac_envs(alphas: tuple[float, ...]) -> list[str]:
 
 
 def _draw_pac(results: Runs, directory: Path) -> dict[str, Path]:
-    from discreet.experiments import pac
+    from discreet.experiments.reproduce import pac
 
     return pac.draw(results, directory)
 
@@ -137,7 +137,7 @@ _EPSILONS = [0.3, 1, 3, 10]
 
 
 def _draw_rlsvi(results: Runs, directory: Path) -> dict[str, Path]:
-    from discreet.experiments import rlsvi
+    from discreet.experiments.reproduce import rlsvi
 
     return rlsvi.draw(results, directory)
 
@@ -183,7 +183,7 @@ _RLSVI = Experiment(
 
 
 def _draw_shuffle(results: Runs, directory: Path) -> dict[str, Path]:
-    from discreet.experiments import shuffle
+    from discreet.experiments.reproduce import shuffle
 
     return shuffle.draw(results, directory)
 
@@ -232,9 +232,9 @@ def _linear_env(d: int) -> str:
 
 
 def _draw_linear(results: Runs, directory: Path) -> dict[str, Path]:
-    from discreet.experiments import dimension
+    from discreet.experiments.reproduce import linear
 
-    return dimension.draw(results, directory)
+    return linear.draw(results, directory)
 
 
 _LINEAR = Experiment(
@@ -269,7 +269,7 @@ _LINEAR = Experiment(
 
 
 def _draw_frontier(results: Runs, directory: Path) -> dict[str, Path]:
-    from discreet.experiments import frontier
+    from discreet.experiments.reproduce import frontier
 
     return frontier.draw(results, directory)
 
@@ -334,13 +334,7 @@ _FRONTIER = Experiment(
     _draw_frontier,
 )
 
-_ALL = (_RIVERSWIM, _PAC, _TRUST, _RLSVI, _SHUFFLE, _LINEAR, _FRONTIER)
-#: All experiments, by name.
-EXPERIMENTS: dict[str, Experiment] = {found.name: found for found in _ALL}
-
-
-def experiment(name: str) -> Experiment:
-    """Returns an experiment by name."""
-    if name not in EXPERIMENTS:
-        raise UnknownName("experiment", name, EXPERIMENTS)
-    return EXPERIMENTS[name]
+#: All experiments.
+EXPERIMENTS: Registry[Experiment] = Registry("experiment")
+for _found in (_RIVERSWIM, _PAC, _TRUST, _RLSVI, _SHUFFLE, _LINEAR, _FRONTIER):
+    EXPERIMENTS.add(_found.name, _found)

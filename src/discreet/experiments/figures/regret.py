@@ -7,20 +7,19 @@ styles and markers tell the curves apart in grey print too. The same runs give t
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import io
 import math
-import os
 import re
 import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from discreet import envs
-from discreet.errors import DiscreetError, InvalidInput, MissingExtra
+from discreet.errors import InvalidInput, MissingExtra
+from discreet.experiments.files import write_file
 from discreet.experiments.labels import Group, group, rounded_up
+from discreet.experiments.measures import chance
 from discreet.privacy.guarantee import REWARDS_ONLY
 
 if TYPE_CHECKING:
@@ -29,10 +28,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from discreet.experiments.configs import RunConfig
     from discreet.experiments.labels import Runs
     from discreet.experiments.records import Curve
 
-__all__ = ["COLOURS", "MARKERS", "SIZE", "Look", "chance", "draw_regret", "plot_regret", "write_file"]
+__all__ = ["COLOURS", "MARKERS", "SIZE", "Look", "draw_regret", "plot_regret"]
 
 #: Okabe and Ito: distinguishable with any kind of colour vision
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -49,16 +49,6 @@ SIZE = (_WIDTH, 5.0)
 _ABOVE = 3.0  # inches of title, axes and their labels
 _LINE = 0.185  # inches of a line of the legend
 _WRAP = 50  # letters of a line of the legend
-
-
-def chance(env: str) -> float | None:
-    """Returns the gap of acting at random; None if the environment is not known here."""
-    try:
-        mdp = envs.read(env)
-    except DiscreetError:
-        return None
-    uniform = np.full((mdp.horizon, mdp.states, mdp.actions), 1 / mdp.actions)
-    return float(mdp.optimal_value - mdp.evaluate(uniform))
 
 
 def draw_regret(results: Runs, directory: Path) -> dict[str, Path]:
@@ -94,18 +84,17 @@ class Look(NamedTuple):
 
 def _looks(settings: Sequence[Group]) -> dict[str, Look]:
     """Returns looks that mean something, by label: see above. If that is not enough, all that matters is to differ."""
-    configs = {each.label: each.rows[0].config for each in settings}
+    rows = {each.label: each.rows[0] for each in settings}
     families, asked = dict[str, int](), dict[float, int]()
-    for budget in sorted({float(config["privacy"].get("epsilon", 0)) for config in configs.values()}, reverse=True):
+    for budget in sorted({row.asked or 0.0 for row in rows.values()}, reverse=True):
         asked[budget] = len(asked) if budget else 0
     looks = {}
-    for name, config in configs.items():
-        family = _family(config)
-        style = asked[float(config["privacy"].get("epsilon", 0))]
-        hollow = config["privacy"].get("calibration") == "paper"
-        looks[name] = Look(families.setdefault(family, len(families)), style, hollow)
+    for name, row in rows.items():
+        family = _family(row.config)
+        hollow = row.config["privacy"].get("calibration") == "paper"
+        looks[name] = Look(families.setdefault(family, len(families)), asked[row.asked or 0.0], hollow)
     if len(families) > len(COLOURS) or max(asked.values()) >= len(_STYLES) or len(set(looks.values())) < len(looks):
-        return {name: Look(i, i) for i, name in enumerate(configs)}
+        return {name: Look(i, i) for i, name in enumerate(rows)}
     return looks
 
 
@@ -146,7 +135,7 @@ def _pieces(settings: list[Group]) -> list[list[Group]]:
     return [[*free, *piece] for piece in pieces]
 
 
-def _family(config: dict[str, Any]) -> str:
+def _family(config: RunConfig) -> str:
     """Returns what settings have in common that differ in the budget and its calibration alone."""
     rest = {key: value for key, value in config["privacy"].items() if key not in ("epsilon", "delta", "calibration")}
     return repr([config["agent"], config["trust"], rest, config["options"], config["episodes"]])
@@ -334,16 +323,3 @@ def _short(text: str) -> str:
 def _printable(text: str) -> str:
     """Returns a text in one line that XML can hold."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-
-
-def write_file(path: Path, data: bytes) -> None:
-    """Writes a file, whole or not at all; errors name it."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        draft.write_bytes(data)
-        draft.replace(path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from None  # not the draft's name
-    finally:
-        with contextlib.suppress(OSError):  # what could not be written is said above
-            draft.unlink(missing_ok=True)

@@ -9,8 +9,10 @@ import numpy as np
 
 from discreet import envs
 from discreet.errors import MissingExtra
+from discreet.experiments.figures.regret import COLOURS, MARKERS, draw_regret
+from discreet.experiments.files import write_file
 from discreet.experiments.labels import group
-from discreet.experiments.plot import COLOURS, MARKERS, draw_regret, write_file
+from discreet.experiments.measures import chance_gap, standard_error
 
 try:
     import matplotlib as mpl
@@ -31,8 +33,7 @@ def shares(results: Runs) -> dict[str, dict[int, list[float]]]:
     found: dict[str, dict[int, list[float]]] = {}
     for env, settings in group(results.runs).items():
         mdp, d = envs.read(env), int(envs.text.environment(env)[1]["d"])
-        uniform = np.full((mdp.horizon, mdp.states, mdp.actions), 1 / mdp.actions)
-        gap = mdp.optimal_value - mdp.evaluate(uniform)
+        gap = chance_gap(mdp)
         for setting in settings:
             runs = [row.regret / (gap * row.episodes) for row in setting.rows]
             found.setdefault(setting.label, {})[d] = runs
@@ -49,7 +50,7 @@ def draw(results: Runs, directory: Path) -> dict[str, Path]:
             ds = sorted(by_d)
             ticks |= set(ds)
             means = [float(np.mean(by_d[d])) for d in ds]
-            errors = [float(np.std(by_d[d], ddof=1) / len(by_d[d]) ** 0.5) if len(by_d[d]) > 1 else 0.0 for d in ds]
+            errors = [standard_error(by_d[d]) for d in ds]
             style: dict[str, Any] = {"color": COLOURS[i % 7], "marker": MARKERS[i % 7], "ls": "-" if i < 7 else "--"}
             axes.errorbar(ds, means, errors, ms=4, label=label, **style)
         axes.axhline(1.0, color="grey", ls=":", label="acting at random")

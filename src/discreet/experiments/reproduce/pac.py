@@ -9,7 +9,9 @@ import numpy as np
 
 from discreet import envs, theory
 from discreet.errors import MissingExtra
-from discreet.experiments.plot import COLOURS, MARKERS, SIZE, write_file
+from discreet.experiments.figures.regret import COLOURS, MARKERS, SIZE
+from discreet.experiments.files import write_file
+from discreet.experiments.measures import standard_error
 
 try:
     import matplotlib as mpl
@@ -31,7 +33,7 @@ def counts(results: Runs) -> dict[float, dict[float, list[int]]]:
     for row in results.runs:
         _, parameters = envs.text.environment(row.config["env"])
         alpha = round(float(parameters["gap"]) * int(parameters["horizon"]) / 14, 6)
-        by_alpha = found.setdefault(float(row.guarantee["epsilon"]), {})
+        by_alpha = found.setdefault(row.epsilon, {})
         by_alpha.setdefault(alpha, []).append(row.suboptimal[str(alpha)])
     return {epsilon: dict(sorted(by_alpha.items())) for epsilon, by_alpha in sorted(found.items())}
 
@@ -49,9 +51,7 @@ def draw(results: Runs, directory: Path) -> dict[str, Path]:
             alphas = np.array(list(by_alpha))
             ticks |= set(by_alpha)
             means = [float(np.mean(runs)) for runs in by_alpha.values()]
-            errors = [
-                float(np.std(runs, ddof=1) / np.sqrt(len(runs))) if len(runs) > 1 else 0.0 for runs in by_alpha.values()
-            ]
+            errors = [standard_error(runs) for runs in by_alpha.values()]
             colour, marker = COLOURS[i % 7], MARKERS[i % 7]
             axes.errorbar(alphas, means, errors, color=colour, marker=marker, ms=4, label=f"measured, ε = {epsilon:g}")
             fine = np.geomspace(alphas[0], alphas[-1], 50)

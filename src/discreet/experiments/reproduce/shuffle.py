@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,9 +11,11 @@ from discreet import envs
 from discreet.agents.rounds import Stages
 from discreet.agents.sdp_pe import SDPPE
 from discreet.errors import MissingExtra
+from discreet.experiments.figures.regret import COLOURS, MARKERS, draw_regret
+from discreet.experiments.files import write_file
 from discreet.experiments.labels import group
-from discreet.experiments.plot import COLOURS, MARKERS, chance, draw_regret, write_file
-from discreet.experiments.sweep import build
+from discreet.experiments.measures import chance
+from discreet.experiments.setting import build
 from discreet.runtime.simulate import simulate
 
 try:
@@ -27,13 +29,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from discreet.experiments.configs import RunConfig
     from discreet.experiments.labels import Group, Runs
     from discreet.experiments.records import RunRow
 
 __all__ = ["active", "draw", "stage_gaps"]
 
 
-def _enumerates(config: dict[str, Any]) -> bool:
+def _enumerates(config: RunConfig) -> bool:
     return bool(config["agent"] == "sdp-pe" and config["options"].get("policies") == "enumerate")
 
 

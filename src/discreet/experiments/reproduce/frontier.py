@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.errors import MissingExtra
+from discreet.experiments.figures.regret import COLOURS, MARKERS, draw_regret
+from discreet.experiments.files import write_file
 from discreet.experiments.labels import rounded_up
-from discreet.experiments.plot import COLOURS, MARKERS, chance, draw_regret, write_file
+from discreet.experiments.measures import chance, standard_error
 
 try:
     import matplotlib as mpl
@@ -54,17 +56,15 @@ def lines(results: Runs, trust: str) -> dict[tuple[str, bool], dict[float, list[
     for row in results.runs:
         if row.config["trust"] not in (trust, "none"):
             continue
-        epsilon = row.guarantee["epsilon"]
-        key = (row.config["resolved"]["agent"], bool(row.config["options"].get("stationary")))
-        by_epsilon = found.setdefault(key, {})
-        by_epsilon.setdefault(float("inf") if epsilon is None else float(epsilon), []).append(row.regret)
+        key = (str(row.config["resolved"]["agent"]), bool(row.config["options"].get("stationary")))
+        found.setdefault(key, {}).setdefault(row.epsilon, []).append(row.regret)
     return found
 
 
 def draw(results: Runs, directory: Path) -> dict[str, Path]:
     """Draws the pictures as SVG and PNG; returns the SVGs by caption."""
     config = results.runs[0].config
-    asked = sorted({float(row.config["privacy"]["epsilon"]) for row in results.runs if row.config["privacy"]})
+    asked = sorted({row.asked for row in results.runs if row.asked is not None})
     one = min(asked, key=lambda epsilon: abs(np.log(epsilon)))
     written: dict[str, Path] = {}
     with mpl.rc_context({"font.size": 9, "svg.hashsalt": "discreet", "svg.fonttype": "path"}):
@@ -79,11 +79,7 @@ def draw(results: Runs, directory: Path) -> dict[str, Path]:
                 "Dotted: acting at random to the end. The noise is for simulation only."
             )
             written[caption] = _epsilons(results, trust, f"{title}\n{config['env']}; simulation only", asked, directory)
-    some = [
-        row
-        for row in results.runs
-        if row.config["options"].get("stationary") and float(row.config["privacy"].get("epsilon", one)) == one
-    ]
+    some = [row for row in results.runs if row.config["options"].get("stationary") and row.asked in (one, None)]
     return {**written, **draw_regret(_Some(some, results), directory)}
 
 
@@ -105,7 +101,7 @@ def _epsilons(results: Runs, trust: str, title: str, ticks: list[float], directo
             continue
         epsilons = sorted(by_epsilon)
         means = [float(np.mean(by_epsilon[epsilon])) for epsilon in epsilons]
-        errors = [_error(by_epsilon[epsilon]) for epsilon in epsilons]
+        errors = [standard_error(by_epsilon[epsilon]) for epsilon in epsilons]
         i = 1 if agent == "dp-ucbvi" else 0
         style = {"color": COLOURS[i], "marker": MARKERS[i], "ls": "-" if pooled else (0, (4, 1.5))}
         if not pooled:
@@ -128,7 +124,3 @@ def _epsilons(results: Runs, trust: str, title: str, ticks: list[float], directo
         figure.savefig(file, format=target.suffix[1:], **options)
         write_file(target, file.getvalue())
     return path
-
-
-def _error(values: list[float]) -> float:
-    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
