@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from discreet.errors import InvalidInput, MissingExtra
+from discreet.experiments.figures.canvas import COLOURS, MARKERS, WIDTH, tidy
 from discreet.experiments.files import write_file
 from discreet.experiments.labels import Group, group, rounded_up
 from discreet.experiments.measures import chance
@@ -32,20 +33,13 @@ if TYPE_CHECKING:
     from discreet.experiments.labels import Runs
     from discreet.experiments.records import Curve
 
-__all__ = ["COLOURS", "MARKERS", "SIZE", "Look", "draw_regret", "plot_regret"]
+__all__ = ["Look", "draw_regret", "plot_regret"]
 
-#: Okabe and Ito: distinguishable with any kind of colour vision
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-#: So that curves differ in grey, too
-MARKERS = ("o", "s", "^", "v", "D", "P", "X")
 # Dots are left to acting at random. Each shows what it is within the length of a line in the legend, markers apart.
 _STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (4, 1.3, 1.2, 1.3)), (0, (2, 1)))
 _MOST = 12  # settings in one figure
 _FEW = 8  # settings that one figure can hold without being split by trust model
 _POINTS = 250  # of a curve: more than a picture can show
-_WIDTH = 4.2  # inches: text is about as large on a phone as on paper
-#: Inches of a figure with a few lines and their legend below
-SIZE = (_WIDTH, 5.0)
 _ABOVE = 3.0  # inches of title, axes and their labels
 _LINE = 0.185  # inches of a line of the legend
 _WRAP = 50  # letters of a line of the legend
@@ -225,14 +219,12 @@ def plot_regret(
     height = _ABOVE + _LINE * lines + 0.15
     png, svg = io.BytesIO(), io.BytesIO()
     with mpl.rc_context(look):
-        figure: Any = Figure(figsize=(_WIDTH, height), dpi=200)
+        figure: Any = Figure(figsize=(WIDTH, height), dpi=200)
         # Sizes are in inches from above: layout engines would take most of the time, and move the axes.
-        axes = figure.add_axes(
-            (0.82 / _WIDTH, 1 - (_ABOVE - 0.55) / height, 1 - 1.05 / _WIDTH, (_ABOVE - 0.85) / height)
-        )
+        axes = figure.add_axes((0.82 / WIDTH, 1 - (_ABOVE - 0.55) / height, 1 - 1.05 / WIDTH, (_ABOVE - 0.85) / height))
         looks = looks or [Look(i, i) for i in range(len(curves))]
         handles = _draw(axes, [runs for _, runs in curves], looks, log=log, gap=gap)
-        axes.set_title(_short(title), fontsize=9, loc="left", x=-0.78 / (_WIDTH - 1.05))
+        axes.set_title(_short(title), fontsize=9, loc="left", x=-0.78 / (WIDTH - 1.05))
         place = {"loc": "upper left", "bbox_to_anchor": (0, 1 - _ABOVE / height), "alignment": "left", "frameon": False}
         fonts = {"fontsize": 9, "title_fontsize": 8, "labelspacing": 0.4, "handlelength": 3.2}
         legend = figure.legend(handles, entries, title=heading, **place, **fonts)
@@ -275,8 +267,7 @@ def _draw(
         x = np.array([1, last])
         handles += axes.plot(x, gap * x, color="#555555", linestyle=(0, (1, 1.6)), linewidth=1.5, zorder=2.5)
     axes.set(xlabel="episode", ylabel="cumulative regret")
-    axes.grid(alpha=0.3, linewidth=0.6)
-    axes.spines[["top", "right"]].set_visible(False)
+    tidy(axes)
     if log:
         axes.set(xscale="log", yscale="log" if top > 0 else "linear", xlim=(0.95, 1.1 * last))
     else:
