@@ -142,7 +142,7 @@ def test_what_was_left_open_is_stored_as_it_was_decided(tmp_path):
         assert own or isinstance(resolved["update_every"], int | str)
         _, agent = build(run.config)
         assert agent.name == resolved["agent"]
-        assert agent.mechanism == (resolved["sum"], resolved["noise"])
+        assert (agent.mechanism.name, agent.mechanism.noise) == (resolved["sum"], resolved["noise"])
 
 
 def test_a_damaged_run_is_named_and_done_again(tmp_path):

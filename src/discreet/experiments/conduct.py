@@ -13,6 +13,7 @@ from discreet.experiments import engine as engines
 from discreet.experiments.records import run_key
 from discreet.experiments.setting import build, text
 from discreet.experiments.store import Store
+from discreet.runtime.progress import Board
 from discreet.runtime.simulate import simulate
 
 if TYPE_CHECKING:
