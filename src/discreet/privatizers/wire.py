@@ -38,7 +38,7 @@ the same text again.
 is refused without being copied.
 
 Messages name a field and its bound. All their numbers are the encoder's; they never hold a value, an index or a piece
-of the text, and no other exception hangs on them. The reports of simulated people (`discreet.runtime.fast`) have no wire format: they are raw data.
+of the text, and no other exception hangs on them. Simulated people (`discreet.runtime.fast`) have no wire format.
 """
 
 from __future__ import annotations
