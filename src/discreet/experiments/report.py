@@ -11,7 +11,7 @@ import math
 import re
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -121,7 +121,7 @@ def write(
     title: str,
     text: str = "",
     command: str = "",
-    draw: Callable[[Any, Path], Mapping[str, Path]] | None = None,
+    draw: Callable[[Runs, Path], Mapping[str, Path]] | None = None,
 ) -> list[Path]:
     """Draws figures and writes ``report.html``.
 
