@@ -71,6 +71,7 @@ def sweep(file: Path, out: Path | None, dry_run: bool, **options: Any) -> None:
     from discreet import agents
     from discreet.experiments.conduct import check, expected_seconds, missing
     from discreet.experiments.sweep import Sweep
+    from discreet.experiments.words import count
     from discreet.privacy.guarantee import REWARDS_ONLY
 
     found = Sweep.read(file)
@@ -86,14 +87,10 @@ def sweep(file: Path, out: Path | None, dry_run: bool, **options: Any) -> None:
         _say(f"{', '.join(rewards)}: {REWARDS_ONLY}")
     left = "" if len(todo) == len(found.configs) else f", {len(todo)} of them to do"
     time = f": about {_duration(expected_seconds(todo, workers))} with {workers} at a time" if todo else ""
-    _say(f"{_count(len(found.configs), 'run')} of {_count(len(found.settings), 'setting')}{left}{time}")
+    _say(f"{count(len(found.configs), 'run')} of {count(len(found.settings), 'setting')}{left}{time}")
     if not dry_run:
         again = _command("discreet", "sweep", str(file), "--out", str(out), "--resume", **options)
         _conduct(found, out, again, **options)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _duration(seconds: float) -> str:

@@ -28,6 +28,7 @@ from discreet.runtime.simulate import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
+    from multiprocessing.queues import SimpleQueue
 
     from discreet.agents.base import LearningAgent
     from discreet.experiments.configs import RunConfig
@@ -101,7 +102,7 @@ def local(
             yield i, execute(config, keep, partial(watch, i))
         return
     context = multiprocessing.get_context("spawn")
-    news = context.SimpleQueue()
+    news: SimpleQueue[tuple[int, int, float]] = context.SimpleQueue()
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(os.getpid(), news))
     futures = {pool.submit(_work, i, config, keep): i for i, config in enumerate(configs)}
     waiting = set(futures)
@@ -121,10 +122,10 @@ def local(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-_news: Any = None
+_news: SimpleQueue[tuple[int, int, float]] | None = None
 
 
-def _begin(parent: int, news: Any) -> None:
+def _begin(parent: int, news: SimpleQueue[tuple[int, int, float]]) -> None:
     """In a worker: leaves Ctrl-C to the parent, and does not outlive it."""
     global _news  # noqa: PLW0603
     _news = news
@@ -140,7 +141,9 @@ def _begin(parent: int, news: Any) -> None:
 
 def _work(i: int, config: RunConfig, keep: int) -> Outcome:
     """In a worker: does one run and says how far it is."""
-    return execute(config, keep, lambda done, regret: _news.put((i, done, regret)))
+    assert _news is not None  # `_begin` has set it
+    put = _news.put
+    return execute(config, keep, lambda done, regret: put((i, done, regret)))
 
 
 def dask(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from discreet.experiments.configs import Promised
     from discreet.experiments.records import Curve, RunRow
 
-__all__ = ["Group", "Runs", "group", "label", "labels", "promise", "rounded_up"]
+__all__ = ["Group", "Runs", "group", "labels", "promise", "rounded_up"]
 
 
 class Runs(Protocol):
@@ -76,16 +76,12 @@ def _order(row: RunRow) -> tuple[object, ...]:
     return (row.private, config["agent"], trust, rest, -(row.asked or 0), row.labels["setting"], seed, run)
 
 
-def label(row: RunRow, among: Iterable[RunRow]) -> str:
-    """Returns a short label of a run's setting: its agent, what differs among the settings, and what is proven.
-
-    Such as "dp-ucbvi, central, printed noise: ε = 2.05 (asked 1)", or "ucbvi: no privacy".
-    """
-    return labels([*among, row])[row.labels["setting"]]
-
-
 def labels(rows: Iterable[RunRow]) -> dict[str, str]:
-    """Returns the label of every setting, by ``labels["setting"]``; no two are the same."""
+    """Returns the label of every setting, by ``labels["setting"]``; no two are the same.
+
+    It says the agent, what differs among the settings, and what is proven, such as "dp-ucbvi, central, printed noise:
+    ε = 2.05 (asked 1)", or "ucbvi: no privacy".
+    """
     settings = {row.labels["setting"]: row for row in rows}
     facets = {setting: _facets(row) for setting, row in settings.items()}
     keys = dict.fromkeys(key for facet in facets.values() for key in facet)

@@ -30,7 +30,7 @@ from discreet.experiments.store.parquet import to_table
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -119,7 +119,7 @@ class Results:
         for row in self.runs:
             yield row, self.curve(row.key)
 
-    def _records(self) -> Iterator[dict[str, Any]]:
+    def _records(self) -> Iterator[dict[str, object]]:
         for row, curve in self._curves():
             labels = row.labels
             points = (values.tolist() for values in (curve.episodes, curve.regret, curve.gaps))
@@ -171,7 +171,7 @@ def same_content(one: Store, other: Store) -> list[str]:
     return found
 
 
-def _column(values: list[Any]) -> NDArray[Any]:
+def _column(values: Sequence[object]) -> NDArray[Any]:
     """Returns an array: numbers as numbers, None among them as NaN, texts as objects."""
     if any(isinstance(value, str) for value in values):
         return np.array(values, dtype=object)

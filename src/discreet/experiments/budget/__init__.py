@@ -38,6 +38,7 @@ def report(title: str, spec: Spec, given: Mapping[str, Value]) -> Report:
         given: What a setting of a sweep says, ``agent`` and ``episodes`` among it; the server is trusted by default.
     """
     from discreet.agents.auto import choose
+    from discreet.experiments.budget.case import Case
     from discreet.experiments.budget.counts import BudgetReport
     from discreet.experiments.budget.discreet_vi import own_budget
     from discreet.experiments.budget.stages import StagedBudget
@@ -55,10 +56,10 @@ def report(title: str, spec: Spec, given: Mapping[str, Value]) -> Report:
             others = ", ".join(other for other in agents.AGENTS if key in agents.table(other))
             raise InvalidInput(f"{agents.table()[key].flag} is for {others}, got agent {name}")
     options = {key: option.default for key, option in takes.items() if option.noise} | options
-    kinds: dict[type | None, Callable[..., Report]] = {
+    kinds: dict[type | None, Callable[[Case], Report]] = {
         Values: ValuesReport.make,
         Staged: StagedBudget.make,
         Discreet: own_budget,
     }
     make = kinds.get(agents.family(name), BudgetReport.make)
-    return make(title, spec, privacy, agent=name, episodes=episodes, options=options)
+    return make(Case(title, spec, privacy, name, episodes, options))

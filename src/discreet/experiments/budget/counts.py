@@ -13,7 +13,7 @@ from discreet import agents
 from discreet.agents.base import default_update
 from discreet.agents.rounds import Schedule
 from discreet.errors import InvalidInput, check_fraction
-from discreet.experiments.budget.words import lines_of, sizes, sizes_in_words
+from discreet.experiments.budget.case import Case, lines_of
 from discreet.privacy import Central, Local, Shuffle
 from discreet.privacy.sensitivity import tabular
 from discreet.privatizers.counts.serve import CentralCounts, NoisyCounts
@@ -22,10 +22,6 @@ from discreet.privatizers.make import counts
 from discreet.privatizers.sampled.serve import SampledCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from discreet.experiments.configs import Value
-    from discreet.mdp import Spec
     from discreet.privacy import TrustModel
 
 __all__ = ["BudgetReport"]
@@ -38,38 +34,27 @@ class BudgetReport:
     """Every sum of a trust model at one budget, and the paper's noise beside it.
 
     Attributes:
-        title: What the sizes are those of.
-        spec: The sizes.
+        case: What it is about.
         asked: The trust model as it was asked for.
         batches: How many users each batch has.
-        episodes: Number of people.
         stationary: Whether counts are pooled over the steps.
         failure: Of the error bound.
         chosen: The row that ``asked`` stands for.
         rows: A mechanism each, by name.
     """
 
-    title: str
-    spec: Spec
+    case: Case
     asked: Central | Local | Shuffle
     batches: list[int]
-    episodes: int
     stationary: bool
     failure: float
     chosen: str
     rows: dict[str, _Row]
 
     @classmethod
-    def make(
-        cls,
-        title: str,
-        spec: Spec,
-        privacy: TrustModel | None,
-        agent: str,
-        episodes: int,
-        options: Mapping[str, Value],
-    ) -> BudgetReport:
+    def make(cls, case: Case) -> BudgetReport:
         """Builds the mechanisms that are compared."""
+        spec, privacy, agent, episodes = case.spec, case.privacy, case.agent, case.episodes
         if not isinstance(privacy, Central | Local | Shuffle):
             raise InvalidInput("there is no budget without privacy: the trust model must be central, local or shuffle")
         if not agents.is_private(agent):
@@ -79,8 +64,8 @@ class BudgetReport:
                 f"discreet budget compares sums of counts, and {agent} has none: its guarantee and noise are in "
                 "dc.agents.make(…).guarantee and .mechanism"
             )
-        stationary, failure = bool(options["stationary"]), check_fraction("failure", options["failure"])
-        update_every: Any = options["update_every"]  # `Schedule` says what is wrong with it
+        stationary, failure = bool(case.options["stationary"]), check_fraction("failure", case.options["failure"])
+        update_every: Any = case.options["update_every"]  # `Schedule` says what is wrong with it
         if update_every is None:
             update_every = default_update(privacy, episodes)
         batches = np.diff(Schedule(update_every).ends(0, episodes), prepend=0).tolist()
@@ -104,15 +89,15 @@ class BudgetReport:
             rows["paper"] = build(dataclasses.replace(privacy, sum="auto", calibration="paper"))
         order = [*privacy.sums, "paper"]
         rows = {name: rows[name] for name in sorted(rows, key=order.index)}
-        return cls(title, spec, privacy, batches, episodes, stationary, failure, chosen, rows)
+        return cls(case, privacy, batches, stationary, failure, chosen, rows)
 
     def to_dict(self) -> dict[str, object]:
         """Returns the report as JSON can hold it."""
         return {
-            "env": self.title,
-            "sizes": sizes(self.spec),
+            "env": self.case.title,
+            "sizes": self.case.sizes,
             "trust": type(self.asked).__name__.lower(),
-            "episodes": self.episodes,
+            "episodes": self.case.episodes,
             "reads": len(self.batches),
             "stationary": self.stationary,
             "failure": self.failure,
@@ -123,14 +108,14 @@ class BudgetReport:
 
     def to_text(self) -> str:
         """Returns the report for people to read."""
-        own, spec = self.rows[self.chosen], self.spec
+        own, spec = self.rows[self.chosen], self.case.spec
         layout = own.layout
         sensitivity = tabular(spec.horizon, layout.families, stationary=self.stationary)
         what = ("n, m, r" if layout.visits else "m, r") + (" pooled over the steps" if self.stationary else " per step")
         facts = {
             "promise": str(own.guarantee),
-            "sizes": sizes_in_words(self.title, spec),
-            "released": f"{what}: {layout.size:,} counts; {self.episodes:,} users, {len(self.batches):,} reads",
+            "sizes": self.case.sizes_in_words,
+            "released": f"{what}: {layout.size:,} counts; {self.case.episodes:,} users, {len(self.batches):,} reads",
             "sensitivity": f"L1 {sensitivity.l1:g}, L2 {sensitivity.l2:.4g} (replacing one user)",
             "budget": f"ε = {self.asked.epsilon:g}, δ = {self.asked.delta:g}",
         }

@@ -5,22 +5,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
-from discreet import agents
 from discreet.agents.discreet import DiscreetVI
 from discreet.agents.discreet.local import LocalLearner
 from discreet.errors import InvalidInput
-from discreet.experiments.budget.words import lines_of, sizes, sizes_in_words
-from discreet.privacy import Local, NonPrivate, Shuffle
+from discreet.experiments.budget.case import Case, lines_of
+from discreet.privacy import Local, Shuffle
 from discreet.privatizers.first_visits.serve import FirstVisitCounts
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from discreet.experiments.configs import Value
-    from discreet.mdp import Spec
-    from discreet.privacy import TrustModel
 
 __all__ = ["OwnBudget", "own_budget"]
 
@@ -30,11 +22,11 @@ class OwnBudget(ABC):
     """What discreet-vi promises, and how much noise that takes.
 
     Attributes:
-        title: What the sizes are those of.
+        case: What it is about.
         agent: Built for them; nobody has met it.
     """
 
-    title: str
+    case: Case
     agent: DiscreetVI
 
     @property
@@ -62,11 +54,11 @@ class OwnBudget(ABC):
 
     def to_dict(self) -> dict[str, object]:
         """Returns the report as JSON can hold it."""
-        agent, spec = self.agent, self.agent.spec
+        agent = self.agent
         return {
-            "env": self.title,
+            "env": self.case.title,
             "agent": agent.name,
-            "sizes": sizes(spec),
+            "sizes": self.case.sizes,
             "trust": type(agent.privacy).__name__.lower(),
             "episodes": agent.episodes,
             "reads": len(self._ends),
@@ -81,11 +73,11 @@ class OwnBudget(ABC):
 
     def to_text(self) -> str:
         """Returns the report for people to read."""
-        agent, spec, ends = self.agent, self.agent.spec, self._ends
+        agent, ends = self.agent, self._ends
         batches = f"{len(ends):,}, the first of {ends[0]:,} users; {ends[-1]:,} of {agent.episodes:,} users are in one"
         facts = {
             "promise": str(agent.guarantee),
-            "sizes": sizes_in_words(self.title, spec),
+            "sizes": self.case.sizes_in_words,
             "batches": batches,
             "mechanism": f"{agent.mechanism.name}, {agent.mechanism.noise}",
             **self._facts,
@@ -231,15 +223,12 @@ class _FirstVisits(OwnBudget):
         return [*lines, "", "J cells asked about: std of the noise in a count / one-bit messages a user.", tail]
 
 
-def own_budget(
-    title: str, spec: Spec, privacy: TrustModel | None, agent: str, episodes: int, options: Mapping[str, Value]
-) -> OwnBudget:
+def own_budget(case: Case) -> OwnBudget:
     """Returns the report on discreet-vi under a trust model."""
-    if isinstance(privacy, NonPrivate):
-        raise InvalidInput("there is no budget without privacy: the trust model must be central, local or shuffle")
-    made = agents.make(agent, spec, episodes=episodes, privacy=privacy, seed=0, **options)
+    made = case.build()
     assert isinstance(made, DiscreetVI)
     if not len(made.schedule.ends(0, made.episodes)):
-        raise InvalidInput(f"{made.episodes} episodes never fill a batch of {agent}: got episodes={made.episodes}")
-    kind = _FirstVisits if isinstance(privacy, Shuffle) else _Questions if isinstance(privacy, Local) else _Weighted
-    return kind(title, made)
+        raise InvalidInput(f"{made.episodes} episodes never fill a batch of {case.agent}: got episodes={made.episodes}")
+    asked = case.privacy
+    kind = _FirstVisits if isinstance(asked, Shuffle) else _Questions if isinstance(asked, Local) else _Weighted
+    return kind(case, made)

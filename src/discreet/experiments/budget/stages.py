@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
-from discreet import agents
 from discreet.agents.sdp_pe import SDPPE
-from discreet.errors import InvalidInput
-from discreet.experiments.budget.words import lines_of, sizes, sizes_in_words
-from discreet.privacy import NonPrivate, Shuffle
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from discreet.experiments.configs import Value
-    from discreet.mdp import Spec
-    from discreet.privacy import TrustModel
+from discreet.experiments.budget.case import Case, lines_of
+from discreet.privacy import Shuffle
 
 __all__ = ["StagedBudget"]
 
@@ -40,29 +31,19 @@ class StagedBudget:
     """Noise and messages of every stage of SDP-PE.
 
     Attributes:
-        title: What the sizes are those of.
+        case: What it is about.
         agent: Built for them; nobody has met it.
     """
 
-    title: str
+    case: Case
     agent: SDPPE
 
     @classmethod
-    def make(
-        cls,
-        title: str,
-        spec: Spec,
-        privacy: TrustModel | None,
-        agent: str,
-        episodes: int,
-        options: Mapping[str, Value],
-    ) -> StagedBudget:
+    def make(cls, case: Case) -> StagedBudget:
         """Builds the agent."""
-        if isinstance(privacy, NonPrivate):
-            raise InvalidInput("there is no budget without privacy: the trust model must be central or shuffle")
-        made = agents.make(agent, spec, episodes=episodes, privacy=privacy, seed=0, **options)
+        made = case.build()
         assert isinstance(made, SDPPE)
-        return cls(title, made)
+        return cls(case, made)
 
     @property
     def _stages(self) -> list[_Stage]:
@@ -81,11 +62,11 @@ class StagedBudget:
 
     def to_dict(self) -> dict[str, object]:
         """Returns the report as JSON can hold it."""
-        agent, spec, privacy = self.agent, self.agent.spec, self.agent.privacy
+        agent, privacy = self.agent, self.agent.privacy
         return {
-            "env": self.title,
+            "env": self.case.title,
             "agent": agent.name,
-            "sizes": sizes(spec),
+            "sizes": self.case.sizes,
             "trust": type(privacy).__name__.lower(),
             "episodes": agent.episodes,
             "collected": agent.schedule.total,
@@ -103,7 +84,7 @@ class StagedBudget:
         fine = ("n, m, r" if visits else "m, r") + (" pooled over the steps" if agent.stationary else " at every step")
         facts = {
             "promise": str(agent.guarantee),
-            "sizes": sizes_in_words(self.title, spec),
+            "sizes": self.case.sizes_in_words,
             "batches": f"{len(agent.schedule.phases)} for {agent.schedule.total:,} of {agent.episodes:,} users; "
             f"each user is in one",
             "crude": f"{every}; {spec.horizon} batches a stage",

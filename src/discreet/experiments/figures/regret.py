@@ -207,7 +207,7 @@ def plot_regret(
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra("matplotlib", "report") from None
-    look: dict[Any, Any] = {
+    look: dict[Any, object] = {
         "font.size": 9,
         "text.parse_math": False,  # labels come from outside: $ is a dollar
         "svg.hashsalt": "discreet",
@@ -229,7 +229,7 @@ def plot_regret(
         fonts = {"fontsize": 9, "title_fontsize": 8, "labelspacing": 0.4, "handlelength": 3.2}
         legend = figure.legend(handles, entries, title=heading, **place, **fonts)
         legend.get_title().set_color("#444444")
-        canvases: tuple[Any, Any] = (FigureCanvasAgg(figure), FigureCanvasSVG(figure))
+        canvases: tuple[Any, ...] = (FigureCanvasAgg(figure), FigureCanvasSVG(figure))
         canvases[0].print_png(png, metadata={"Software": None})
         canvases[1].print_svg(svg, metadata={"Date": None, "Creator": None})
     stem = path.name.removesuffix(".svg").removesuffix(".png")
