@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet import audit, privatizers
+from discreet import audit
 from discreet.agents.pucb import PUCB
 from discreet.audit import SumTarget
 from discreet.audit.bound import lower_bound
@@ -19,12 +19,16 @@ from discreet.mdp import Spec, Trajectory
 from discreet.noise import fast
 from discreet.privacy import AnswerReport, Budget, Guarantee, SampledReport, Sensitivity, accounting
 from discreet.privacy.sensitivity import tabular
-from discreet.privatizers.encoders import QuestionEncoder, RawEncoder, SampledEncoder
-from discreet.privatizers.layout import Layout
-from discreet.privatizers.shuffle import BitShuffler
-from discreet.privatizers.weighted import WeightedCentral
-from discreet.privatizers.weights import WeightedEncoder, WeightedLayout
-from discreet.sums import CENTRAL, PrivateSum, calibrated, factorise
+from discreet.privatizers import BitShuffler
+from discreet.privatizers.counts.encode import RawEncoder
+from discreet.privatizers.counts.layout import Layout
+from discreet.privatizers.counts.serve import CentralCounts
+from discreet.privatizers.questions.encode import QuestionEncoder
+from discreet.privatizers.sampled.encode import SampledEncoder
+from discreet.privatizers.weighted.encode import WeightedEncoder
+from discreet.privatizers.weighted.layout import WeightedLayout
+from discreet.privatizers.weighted.serve import CentralWeighted
+from discreet.sums import CENTRAL, NoisySum, PrivateSum, calibrated, factorise
 from tests.conftest import PRIVATE
 
 ONE = Sensitivity(1.0, 1.0)
@@ -160,7 +164,7 @@ def test_weights_that_ignore_the_limit_are_caught(monkeypatch):
     )
     with pytest.raises(ValueError, match="squared length at most"):
         honest.end_to_end(0, np.random.default_rng(0))
-    monkeypatch.setattr(WeightedCentral, "_check", lambda *_: None)
+    monkeypatch.setattr(CentralWeighted, "_check", lambda *_: None)
     assert caught(honest, runs=2000, watched=2000).attack == "end to end"
     vectors = np.zeros((2, layout.size))
     for vector, person in zip(vectors, corners(16), strict=True):
@@ -214,10 +218,10 @@ class Redraws(PrivateSum):
 
     def read(self):
         z = np.empty(self.size)
-        fast.fill(self._rng, self.distribution, self.scale, z)
+        self._source.fill(self.distribution, self.scale, z)
         self._open = False
-        self._noise_state["reads"] = max(self.reads, 1)
-        return self._total + z
+        self._kept = self._kept._replace(noise={**self._kept.noise, "reads": 1})
+        return self._kept.total + z
 
 
 def test_noise_drawn_anew_is_caught():
@@ -236,7 +240,7 @@ class Impatient(PrivateSum):
 
     @property
     def readable(self):
-        return super().readable and self._total.max() >= 1
+        return super().readable and self._kept.total.max() >= 1
 
 
 def test_timing_that_depends_on_raw_counts_is_caught():
@@ -264,10 +268,10 @@ class RedrawsNodes(PrivateSum):
             nodes = int(self.factorisation.variance(self.reads + 1))
             z = np.empty((nodes, self.size))
             for row in z:
-                fast.fill(self._rng, self.distribution, self.scale, row)
-            self._noise_state["reads"] += 1
-            self._released, self._open = self._total + z.sum(axis=0), False
-        return self._released.copy()
+                self._source.fill(self.distribution, self.scale, row)
+            self._kept = self._kept._replace(noise={**self._kept.noise, "reads": self.reads + 1})
+            self._last, self._open = self._kept.total + z.sum(axis=0), False
+        return self._last.copy()
 
 
 class ForgetsTheLastRead(PrivateSum):
@@ -275,7 +279,7 @@ class ForgetsTheLastRead(PrivateSum):
 
     def read(self):
         found = super().read()
-        return self._total.copy() if self.reads == self.horizon else found
+        return self._kept.total.copy() if self.reads == self.horizon else found
 
 
 class QuietLater(PrivateSum):
@@ -312,14 +316,13 @@ def test_other_leaks_of_a_stream_are_caught(bug, delta):
 
 
 def raw_rewards(monkeypatch):
-    real = privatizers.CentralPrivatizer.counts
+    real = CentralCounts.released
 
-    def counts(self):
-        found = real(self)
-        raw = self.layout.split(self.sum._total)[2]
-        return privatizers.PrivateCounts(found.visits, found.transitions, raw, found.error)
+    def released(self, kept, source):
+        after, found = real(self, kept, source)
+        return after, dataclasses.replace(found, rewards=self.layout.split(kept.total)[2])
 
-    monkeypatch.setattr(privatizers.CentralPrivatizer, "counts", counts)
+    monkeypatch.setattr(CentralCounts, "released", released)
 
 
 def unnoised_rewards(monkeypatch):
@@ -523,7 +526,7 @@ def test_reports_that_stay_whole_are_caught():
             return np.concatenate([reports[i].bits for i in order], axis=1)
 
     honest = audit.shuffle(SHUFFLED, users=3)
-    finding = caught(dataclasses.replace(honest, shuffler=Whole()), runs=2000)
+    finding = caught(dataclasses.replace(honest, shuffler=Whole(0, (0, 0))), runs=2000)
     assert finding.attack.startswith("linked")
 
 
@@ -540,8 +543,8 @@ def test_messages_that_are_mixed_alike_are_caught():
             order = rng.permutation(len(reports))
             return np.concatenate([rng.permuted(reports[i].bits, axis=1) for i in order], axis=1)
 
-    caught(dataclasses.replace(audit.shuffle(SHUFFLED, users=3, steps=4), shuffler=Alike()), runs=1000)
-    finding = caught(dataclasses.replace(audit.shuffle(SHUFFLED, users=30), shuffler=Inside()), runs=600)
+    caught(dataclasses.replace(audit.shuffle(SHUFFLED, users=3, steps=4), shuffler=Alike(0, (0, 0))), runs=1000)
+    finding = caught(dataclasses.replace(audit.shuffle(SHUFFLED, users=30), shuffler=Inside(0, (0, 0))), runs=600)
     assert finding.attack == "linked, reports"
 
 
@@ -571,7 +574,7 @@ def test_no_bound_exceeds_the_claim_of_an_agent(name, delta):
 
 def test_an_agent_with_too_little_noise_is_caught():
     target = audit.agent("dp-ucbvi", dc.Central(1.0, 1e-3))
-    target.prototype.privatizer.sum.scale /= 4
+    target.prototype.mechanism.sum.scale /= 4
     caught(target, runs=400)
 
 
@@ -581,7 +584,7 @@ def test_our_own_agent_with_too_little_noise_is_caught(stationary, reads):
     """What a person adds depends on what was wanted, from earlier releases: the attack follows that."""
     target = audit.agent("discreet-vi", dc.Central(1.0, 1e-3), stationary=stationary, reads=reads)
     assert not audit.audit(target, runs=150, seed=1).violated
-    target.prototype.privatizer.sum.scale /= 8
+    target.prototype.mechanism.sum.scale /= 8
     caught(target, runs=150)
 
 
@@ -589,10 +592,11 @@ def test_an_agent_that_plans_with_raw_counts_is_caught():
     """Planted: the releases are fine, but the policies betray what they were planned from."""
 
     class Raw(PUCB):
-        def plan(self, counts):
-            super().plan(counts)
-            visits = self.privatizer.layout.split(self.privatizer.sum._total)[0]
-            self._policy[0, 0] = int(visits[0, 1, 1] > 0)
+        def _learn(self, *given):
+            planned, _ = super()._learn(*given)
+            visits = self.mechanism.layout.split(self.privatizer.reveal().total)[0]
+            planned.policy[0, 0] = int(visits[0, 1, 1] > 0)
+            return planned, planned.proposal(given[3])
 
     honest = audit.agent("pucb", dc.Central(1.0))
     spec = honest.prototype.spec
@@ -631,16 +635,16 @@ def test_linear_sums_with_half_the_noise_are_caught():
 def test_a_forgotten_vector_sum_is_caught(monkeypatch):
     """Must show, planted: the server adds no noise to the vectors."""
     honest = audit.linear(dc.Central(1.0, 1e-3, sum="batch"), reads=1)
-    width, read = len(honest.zero), PrivateSum.read  # one step: a 2×2 matrix, 3 coordinates, and a vector of 2
+    width, released = len(honest.zero), NoisySum.released  # one step: a 2×2 matrix, 3 coordinates, and a vector of 2
 
-    def forgetful(self):
-        released = read(self)
+    def forgetful(self, state, source):
+        after, found = released(self, state, source)
         own = np.arange(self.size) % width >= 3
-        released[own] = self._total[own]
-        return released
+        found[own] = state.total[own]
+        return after, found
 
     assert not audit.audit(honest, runs=400, seed=2).violated
-    monkeypatch.setattr(PrivateSum, "read", forgetful)
+    monkeypatch.setattr(NoisySum, "released", forgetful)
     assert caught(honest, runs=400).attack == "end to end"
 
 
@@ -663,7 +667,7 @@ def test_a_linear_agent_with_too_little_noise_is_caught(name, reads):
     """What a person adds depends on the values that were released: the attack follows them."""
     target = audit.agent(name, dc.Central(1.0, 1e-3), reads=reads)
     assert not audit.audit(target, runs=200, seed=1).violated
-    target.prototype.privatizer.sum.scale /= 8
+    target.prototype.mechanism.sum.scale /= 8
     caught(target, runs=200)
 
 

@@ -10,8 +10,8 @@ import pytest
 import discreet as dc
 from discreet import audit
 from discreet.privacy import BitsReport
-from discreet.privatizers.first_visit_bits import FirstVisitEncoder
-from discreet.privatizers.shuffle import BitShuffler
+from discreet.privatizers import BitShuffler
+from discreet.privatizers.first_visits.encode import FirstVisitEncoder
 
 PRIVACY = dc.Shuffle(1.0, 1e-2, release="first-visits")
 
@@ -53,7 +53,7 @@ def test_reports_that_stay_whole_are_caught():
             return np.concatenate([reports[i].bits for i in order], axis=1)
 
     honest = audit.shuffle(PRIVACY, users=3, stationary=True)
-    finding = caught(dataclasses.replace(honest, shuffler=Whole()), runs=2000)
+    finding = caught(dataclasses.replace(honest, shuffler=Whole(0, (0, 0))), runs=2000)
     assert finding.attack.startswith("linked")
 
 
@@ -63,15 +63,14 @@ class EveryVisit(FirstVisitEncoder):
 
     data_bits = 3
 
-    def _touched(self, trajectory, rng):
-        found = super()._touched(trajectory, rng)
+    def touched(self, trajectory, source):
+        indices, ones = super().touched(trajectory, source)
         cell = trajectory.states[:-1] * self.spec.actions + trajectory.actions
         again = [np.count_nonzero(cell == asked) for asked in self.cells]
-        return dataclasses.replace(found, ones=found.ones * np.tile(again, 3))
+        return indices, ones * np.tile(again, 3)
 
     def encode(self, trajectory, rng):
-        touched = self._touched(trajectory, rng)
-        counts = np.bincount(touched.indices, touched.ones, self.size)
+        counts = np.bincount(*self.touched(trajectory, rng), self.size)
         data = np.arange(self.data_bits) < counts[:, None]
         noise = super().encode(trajectory, rng).bits[:, 1:]
         return BitsReport(np.concatenate([data, noise], axis=1))

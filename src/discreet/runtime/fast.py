@@ -72,14 +72,7 @@ class SimulatedReport(Report):
 
 def simulated_report(encoder: Bits, trajectory: Trajectory, source: Source) -> SimulatedReport:
     """Returns the data bits of a simulated person."""
-    if isinstance(encoder, BinomialEncoder):
-        indices, values = encoder.contribution(trajectory)
-        return SimulatedReport(indices, (source.random(len(values)) < values).astype(np.int64))
-    trajectory.check(encoder.spec)
-    draws = source.random(len(encoder.cells))[None]
-    rewards = np.asarray(trajectory.rewards, dtype=np.float64)[None]
-    found, ones = encoder.contributions(trajectory.states[None], trajectory.actions[None], rewards, draws)
-    return SimulatedReport(found[0], ones[0].astype(np.int64))
+    return SimulatedReport(*encoder.touched(trajectory, source))
 
 
 def simulated_batch(

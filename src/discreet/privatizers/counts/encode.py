@@ -247,13 +247,17 @@ class BinomialEncoder(LayoutEncoder):
         """Noise bits of a user and counter that are 1, on average."""
         return self.noise_bits * self.probability
 
+    def touched(self, trajectory: Trajectory, source: Source) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Returns counters, and how many of the user's data bits for each are 1: raw data."""
+        indices, values = self.contribution(trajectory)
+        # 1 stays 1, a real reward is rounded at random
+        return indices, (source.random(len(values)) < values).astype(np.int64)
+
     def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator) -> BitsReport:
         """Returns all messages, (counters, messages)."""
         source = as_source(rng)
-        indices, values = self.contribution(trajectory)
-        ones = source.random(len(values)) < values  # 1 stays 1, a real reward is rounded at random
         counts = np.zeros(self.layout.size, dtype=np.int64)
-        np.add.at(counts, indices[ones], 1)
+        np.add.at(counts, *self.touched(trajectory, source))
         data = np.arange(self.data_bits) < counts[:, None]
         noise = source.random((self.layout.size, self.noise_bits)) < self.probability
         return BitsReport(np.concatenate([data, noise], axis=1))

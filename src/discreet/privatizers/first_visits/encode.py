@@ -158,14 +158,19 @@ class FirstVisitEncoder:
         rewarded = seen & (draws < rewards[user, then])
         return np.concatenate(counters, axis=1), np.concatenate([seen, seen, rewarded], axis=1)
 
-    def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator) -> BitsReport:
-        """Returns all messages, (counters, messages)."""
+    def touched(self, trajectory: Trajectory, source: Source) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Returns counters, and whether the user's data bit for each is 1: raw data."""
         trajectory.check(self.spec)
-        source = as_source(rng)
         rewards = np.asarray(trajectory.rewards, dtype=np.float64)[None]
         draws = source.random(len(self.cells))[None]
         indices, ones = self.contributions(trajectory.states[None], trajectory.actions[None], rewards, draws)
+        return indices[0], ones[0].astype(np.int64)
+
+    def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator) -> BitsReport:
+        """Returns all messages, (counters, messages)."""
+        source = as_source(rng)
+        indices, ones = self.touched(trajectory, source)
         data = np.zeros((self.size, 1), dtype=np.bool_)
-        data[indices[ones]] = True
+        data[indices[ones > 0]] = True
         noise = source.random((self.size, self.noise_bits, 2)) < (self.probability, 1 - self.probability)
         return BitsReport(np.concatenate([data, noise.reshape(self.size, -1)], axis=1))
