@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from discreet.agents.base import LearningAgent
     from discreet.experiments.configs import RunConfig
     from discreet.experiments.records import Curve, RunRow
+    from discreet.experiments.simulate import Result
 
 __all__ = ["ENGINES", "Outcome", "dask", "execute", "local", "perform"]
 
@@ -59,7 +60,7 @@ def perform(
     config: RunConfig,
     keep: int = 1000,
     progress: bool | Callable[[int, float], None] = False,
-    look: Callable[[LearningAgent], None] | None = None,
+    look: Callable[[LearningAgent, Result], None] | None = None,
 ) -> tuple[RunRow, Curve]:
     """Does one run, and thins its curve to ``keep`` episodes.
 
@@ -67,14 +68,14 @@ def perform(
         config: The run.
         keep: How many episodes of the curve are kept.
         progress: As `simulate` takes it.
-        look: Is shown the agent once everybody has played.
+        look: Is shown the agent and all gaps once everybody has played.
     """
     wall, cpu = time.perf_counter(), time.process_time()
     mdp, agent = build(config)
     result = simulate(agent, mdp, config["episodes"], seed=config["seed"], progress=progress)
     times = {"wall_seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
     if look is not None:
-        look(agent)
+        look(agent, result)
     return summarise(config, result.gaps, result.guarantee.to_dict(), keep=keep, **times)
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from discreet.agents.base import LearningAgent
     from discreet.experiments.configs import Value
     from discreet.experiments.records import Curve, RunRow
+    from discreet.experiments.simulate import Result
 
 __all__ = ["Run"]
 
@@ -38,6 +39,7 @@ class Run:
         sweep: The setting, and how often it is run.
         reveal: Whether to keep what RLSVI's accounts of every user say, for `to_text` only: it reveals states.
         finished: What is known of each run, and its curve.
+        last: The mean gap of the last tenth of each.
         before: How many of them were stored earlier, and are not done again.
         revealed: What was revealed, a line a run.
         seconds: How long the others took.
@@ -46,6 +48,7 @@ class Run:
     sweep: Sweep
     reveal: bool = False
     finished: list[tuple[RunRow, Curve]] = field(default_factory=list)
+    last: list[float] = field(default_factory=list)
     before: int = 0
     revealed: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -83,7 +86,9 @@ class Run:
             for i, config in enumerate(self.sweep.configs):
                 key = run_key(config)
                 if key in stored:
-                    self.finished.append((stored[key], store.curve(key)))
+                    row, curve = stored[key], store.curve(key)
+                    self.finished.append((row, curve))
+                    self.last.append(curve.mean_gap(curve.total - self._tenth))
                     self.before += 1
                 else:
                     run = self._perform(i, progress)
@@ -91,8 +96,12 @@ class Run:
                     self.finished.append(run)
 
     def _perform(self, i: int, progress: bool) -> tuple[RunRow, Curve]:
+        def look(agent: LearningAgent, result: Result) -> None:
+            self.last.append(float(result.gaps[-self._tenth :].mean()))
+            if self.reveal:
+                self._reveal(i, agent)
+
         start = time.perf_counter()
-        look = (lambda agent: self._reveal(i, agent)) if self.reveal else None
         run = perform(self.sweep.configs[i], self.sweep.keep, progress, look)
         self.seconds += time.perf_counter() - start
         return run
@@ -104,6 +113,10 @@ class Run:
             f"run {i}: {found.dropped.sum():,} people dropped; realised ε {epsilons[0]:.4g} in the middle, "
             f"{epsilons[1]:.4g} at most"
         )
+
+    @property
+    def _tenth(self) -> int:
+        return max(1, self.setting.episodes // 10)
 
     @property
     def _finals(self) -> list[float]:
@@ -142,8 +155,7 @@ class Run:
             for key, value in setting.resolved.items()
             if value != (setting.agent if key == "agent" else asked.get(key))
         }
-        tenth = max(1, setting.episodes // 10)
-        last = np.mean([curve.mean_gap(setting.episodes - tenth) for _, curve in self.finished])
+        last = np.mean(self.last[:n])
         rows = {
             "environment": f"{setting.env}: {mdp.states} states, {mdp.actions} actions, horizon {mdp.horizon}",
             "agent": f"{setting.agent} ({_listed(asked)})",
@@ -186,4 +198,4 @@ def _asked(setting: Setting) -> str:
         for field in dataclasses.fields(model)  # type: ignore[arg-type]
         if getattr(model, field.name) != field.default
     }
-    return setting.trust.lower() + "".join(f", {key} {value}" for key, value in given.items())
+    return type(model).__name__.lower() + "".join(f", {key} {value}" for key, value in given.items())

@@ -40,7 +40,7 @@ def report(title: str, spec: Spec, given: Mapping[str, Value]) -> Report:
     from discreet.agents.auto import choose
     from discreet.experiments.budget.case import Case
     from discreet.experiments.budget.counts import BudgetReport
-    from discreet.experiments.budget.discreet_vi import own_budget
+    from discreet.experiments.budget.discreet_vi import discreet_budget
     from discreet.experiments.budget.stages import StagedBudget
     from discreet.experiments.budget.values import ValuesReport
 
@@ -59,7 +59,7 @@ def report(title: str, spec: Spec, given: Mapping[str, Value]) -> Report:
     kinds: dict[type | None, Callable[[Case], Report]] = {
         Values: ValuesReport.make,
         Staged: StagedBudget.make,
-        Discreet: own_budget,
+        Discreet: discreet_budget,
     }
     make = kinds.get(agents.family(name), BudgetReport.make)
     return make(Case(title, spec, privacy, name, episodes, options))

@@ -14,11 +14,11 @@ from discreet.experiments.budget.case import Case, lines_of
 from discreet.privacy import Local, Shuffle
 from discreet.privatizers.first_visits.serve import FirstVisitCounts
 
-__all__ = ["OwnBudget", "own_budget"]
+__all__ = ["DiscreetBudget", "discreet_budget"]
 
 
 @dataclass(frozen=True)
-class OwnBudget(ABC):
+class DiscreetBudget(ABC):
     """What discreet-vi promises, and how much noise that takes.
 
     Attributes:
@@ -87,7 +87,7 @@ class OwnBudget(ABC):
         return "\n".join([*lines_of(facts, 16), *self._table(), f"{'events':16} {agent.guarantee.events}"])
 
 
-class _Weighted(OwnBudget):
+class _Weighted(DiscreetBudget):
     """Weighted counts, with a trusted server."""
 
     @property
@@ -120,7 +120,7 @@ class _Weighted(OwnBudget):
         }
 
 
-class _Questions(OwnBudget):
+class _Questions(DiscreetBudget):
     """The two kinds of questions under local privacy, and what hides the answers."""
 
     @property
@@ -180,7 +180,7 @@ class _Size(TypedDict):
     questions: dict[str, _Asked]
 
 
-class _FirstVisits(OwnBudget):
+class _FirstVisits(DiscreetBudget):
     """Noise and messages of every size of batch and number of questions, with a shuffler."""
 
     @property
@@ -223,7 +223,7 @@ class _FirstVisits(OwnBudget):
         return [*lines, "", "J cells asked about: std of the noise in a count / one-bit messages a user.", tail]
 
 
-def own_budget(case: Case) -> OwnBudget:
+def discreet_budget(case: Case) -> DiscreetBudget:
     """Returns the report on discreet-vi under a trust model."""
     made = case.build()
     assert isinstance(made, DiscreetVI)
