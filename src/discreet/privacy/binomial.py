@@ -178,7 +178,7 @@ def _counters(event: BinomialEvent | SymmetricEvent, spare: float) -> tuple[list
     return [_counter(event, spare / event.pairs, up=up) for up in (True, False)], event.pairs
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=16384)  # an experiment under shuffle privacy has thousands of batch sizes and noises
 def epsilon(event: BinomialEvent | SymmetricEvent, delta: float) -> float:
     """Returns a proven ε of ``event`` at ``delta``; infinite if there is none.
 

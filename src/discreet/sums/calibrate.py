@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from discreet.errors import InvalidInput, UnknownName, check_integer
 from discreet.privacy import accounting
+from discreet.privacy.trust import SUMS
 from discreet.sums import optimal
 from discreet.sums.base import NoisySum, PrivateSum
-from discreet.sums.factorisation import KINDS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,10 +20,16 @@ if TYPE_CHECKING:
     from discreet.privacy.sensitivity import Sensitivity, UserBound
     from discreet.sums.factorisation import Factorisation
 
-__all__ = ["CENTRAL", "calibrated", "factorise", "noise_scale", "proven", "quietest", "worst_std"]
+__all__ = ["CENTRAL", "calibrated", "central", "factorise", "noise_scale", "proven", "quietest", "worst_std"]
 
-#: The central sums.
-CENTRAL: tuple[str, ...] = tuple(KINDS)
+
+def central() -> dict[str, type[Factorisation]]:
+    """Returns the central sums by name: ours, and those that other packages registered."""
+    return {name: SUMS[name] for name in SUMS if SUMS.entry(name).facts["trust"] == "central"}
+
+
+#: The names of ours.
+CENTRAL: tuple[str, ...] = tuple(name for name in SUMS if SUMS.entry(name).facts["trust"] == "central")
 
 
 def factorise(name: str, horizon: int, delta: float) -> Factorisation:
@@ -32,12 +38,13 @@ def factorise(name: str, horizon: int, delta: float) -> Factorisation:
     Raises:
         ValueError: If the name is unknown, or the sum has no noise that is proven for this δ.
     """
-    if name not in KINDS:
-        raise UnknownName("sum", name, (*KINDS, "auto"))
-    kind = KINDS[name]
+    kinds = central()
+    if name not in kinds:
+        raise UnknownName("sum", name, (*kinds, "auto"))
+    kind = kinds[name]
     distribution: Distribution = "gaussian" if delta > 0 else "laplace"
     if distribution not in kind.distributions:
-        others = ", ".join(other for other, found in KINDS.items() if distribution in found.distributions)
+        others = ", ".join(other for other, found in kinds.items() if distribution in found.distributions)
         raise InvalidInput(
             f"sum='{name}' has Gaussian noise only and needs delta > 0, got delta={delta!r}; try {others}"
         )
@@ -103,7 +110,7 @@ def quietest(horizon: int, sensitivity: Sensitivity, *budgets: Budget, size: int
     """
     found: list[tuple[float, int, str, Budget]] = []
     for i, budget in enumerate(budgets):
-        for name in CENTRAL:
+        for name in central():
             if name == "optimal" and horizon * size > optimal.MOST_DRAWS:
                 continue  # it keeps the draws of all reads
             with contextlib.suppress(InvalidInput):  # not proven for this δ, or not for so many reads

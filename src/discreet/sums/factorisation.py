@@ -356,6 +356,3 @@ class Optimal(Factorisation):
         from discreet.sums import _kernels
 
         return _kernels.advance_dense
-
-
-KINDS: dict[str, type[Factorisation]] = {kind.name: kind for kind in (Binary, Smooth, Factored, Optimal, Batch)}
