@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from discreet.agents.base import LearningAgent
     from discreet.experiments.configs import RunConfig
     from discreet.experiments.records import Curve, RunRow
-    from discreet.experiments.simulate import Result
+    from discreet.runtime.simulate import Result
 
 __all__ = ["ENGINES", "Outcome", "dask", "execute", "local", "perform"]
 
