@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from discreet.privatizers import PrivateCounts
 from discreet.privatizers import project as project_counts
-from discreet.privatizers._kernels import project
-from tests.privatizers import projection_reference as reference
+from discreet.privatizers.counts._kernels import project
+from tests.privatizers.counts import projection_reference as reference
 
 LP_CELLS = 10_000
 
