@@ -13,21 +13,26 @@ import pytest
 import discreet as dc
 from discreet.mdp import Spec, Trajectory
 from discreet.privacy import AnswerBatch, SampledBatch
-from discreet.privatizers import NoisyLocal, QuestionLocal, encoders
-from discreet.privatizers.asking import QuestionEncoder
+from discreet.privatizers import codec
+from discreet.privatizers.counts.serve import NoisyCounts
+from discreet.privatizers.questions.encode import QuestionEncoder
+from discreet.privatizers.questions.serve import Questions
 from discreet.privatizers.randomisers import RANDOMISERS, choose
+from discreet.runtime import fast
+from discreet.runtime.tallies import AnswerRows
 from tests.conftest import TRUST, make_agent, random_mdp
+from tests.privatizers.parties import at_work, batch_of
 
 HIDING = tuple(RANDOMISERS)
 
 
 def build(spec, epsilon=1.0, *, stationary=True, capacity=100_000, probabilities=None, **options):
-    privatizer = QuestionLocal(
+    mechanism = Questions(
         spec, dc.Local(epsilon, sum="questions", **options), capacity=capacity, stationary=stationary, failure=0.05
     )
     if probabilities is not None:
-        privatizer.encoder = dataclasses.replace(privatizer.encoder, probabilities=probabilities)
-    return privatizer
+        mechanism.encoder = dataclasses.replace(mechanism.encoder, probabilities=probabilities)
+    return mechanism
 
 
 def about(privatizer, kind, *cell):
@@ -279,14 +284,14 @@ def test_an_encoder_travels_as_json(stationary, rng):
     steps = 1 if stationary else 2
     probabilities = rng.dirichlet(np.ones(12 * steps)).reshape(2, steps, 3, 2)
     encoder = build(spec, 0.7, stationary=stationary, probabilities=probabilities).encoder
-    again = encoders.from_json(encoder.to_json(), kinds=("questions",))
+    again = codec.from_json(encoder.to_json(), kinds=("questions",))
     assert isinstance(again, QuestionEncoder)
     assert again.layout == encoder.layout
     assert again.randomisers == encoder.randomisers
     np.testing.assert_array_equal(again.probabilities, encoder.probabilities)
     assert again.to_json() == encoder.to_json()
     with pytest.raises(ValueError, match="of the kind 'questions'"):
-        encoders.from_json(encoder.to_json(), kinds=("noisy", "sampled"))
+        codec.from_json(encoder.to_json(), kinds=("noisy", "sampled"))
 
 
 @pytest.mark.parametrize(
@@ -308,7 +313,7 @@ def test_an_encoder_that_hides_nothing_is_refused(parameters):
     document = json.loads(build(Spec(1, 1, 1)).encoder.to_json())
     document["parameters"] |= parameters
     with pytest.raises(ValueError):  # noqa: PT011 - whatever is wrong, in one of several words
-        encoders.from_json(json.dumps(document))
+        codec.from_json(json.dumps(document))
 
 
 def test_the_server_refuses_what_is_no_batch_of_answers(rng):
