@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import json
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ from discreet.privatizers.weighted.encode import WeightedEncoder
 from discreet.privatizers.weighted.layout import SLACK, WeightedLayout
 from discreet.runtime.tallies import WeightedTotals
 from tests.conftest import random_mdp
-from tests.privatizers.parties import at_work
+from tests.privatizers.parties import at_work, tallied
 
 LAYOUTS = {
     "pooled": {},
@@ -304,22 +303,19 @@ def test_sums_are_exact_in_any_order(rng, name):
     encoder = arbitrary(where, rng, wildest=2.0)
     people = adversarial(where, rng, 400)
     indices, values = encoder.contributions(*people)
-    agent = SimpleNamespace(mechanism=again.mechanism, privatizer=again, absorb=again.absorb)
-    tally = WeightedTotals(agent, SimpleNamespace(encoder=encoder))
-    tally.meet(*(field[:150] for field in people))
-    tally.meet(*(field[150:] for field in people))
-    tally.observe()
-    tallied = again.reveal().total
+    pieces = [[field[part] for field in people] for part in (slice(150), slice(150, 400))]
+    assert tallied(WeightedTotals, again, encoder, pieces, rng) is None
+    summed = again.reveal().total
     assert again.count == again.reveal().users == 400
     for _ in range(3):
         order = rng.permutation(indices.size)
         total = np.zeros(where.size)
         for i in order:
             total[indices.ravel()[i]] += values.ravel()[i]
-        np.testing.assert_array_equal(total, tallied)
+        np.testing.assert_array_equal(total, summed)
     reports = [encoder.encode(Trajectory(*(field[k] for field in people))) for k in range(400)]
     server.collect(server.mechanism.shuffler()(reports), encoder)
-    np.testing.assert_array_equal(server.reveal().total, tallied)
+    np.testing.assert_array_equal(server.reveal().total, summed)
 
 
 # --- the server
