@@ -21,8 +21,8 @@ from scipy.stats import binom
 from discreet.mdp import Spec, Trajectory
 from discreet.privacy import binomial
 from discreet.privacy.binomial import BinomialEvent
-from discreet.privatizers.encoders import SimulatedBinomialEncoder
-from discreet.privatizers.layout import Layout
+from discreet.privatizers.counts.encode import BinomialEncoder
+from discreet.privatizers.counts.layout import Layout
 
 FLOAT = 1e-14  # what rounding in a transform may add up to: a hundred times of what it does
 
@@ -251,13 +251,13 @@ def neighbours_by_family(H, stationary, states, actions):
     """What replacing a user can change: (users, users, counters) for n, m and r."""
     spec = Spec(states, actions, H)
     layout = Layout(spec, stationary)
-    encoder, rng = SimulatedBinomialEncoder(layout, 1, 0.5), np.random.default_rng(0)
+    encoder, rng = BinomialEncoder(layout, 1, 0.5), np.random.default_rng(0)
     vectors = set()
     for path in itertools.product(range(states), repeat=H + 1):
         for played in itertools.product(range(actions), repeat=H):
             for bits in itertools.product((0.0, 1.0), repeat=H):
                 report = encoder.encode(Trajectory(np.array(path), np.array(played), np.array(bits)), rng)
-                vectors.add(tuple(np.bincount(report.indices, report.ones, layout.size)))
+                vectors.add(tuple(report.bits[:, : encoder.data_bits].sum(axis=1)))
     users = np.array(sorted(vectors), dtype=np.int8)
     change = users[:, None] - users[None]
     return np.split(change, layout.starts, axis=2)

@@ -10,8 +10,8 @@ import pytest
 
 from discreet.mdp import Spec, Trajectory
 from discreet.privacy.sensitivity import tabular
-from discreet.privatizers.encoders import RawEncoder
-from discreet.privatizers.layout import Layout
+from discreet.privatizers.counts.encode import RawEncoder
+from discreet.privatizers.counts.layout import Layout
 
 FAMILIES = {"n": ("n",), "m": ("m",), "r": ("r",), "mr": ("m", "r"), "nmr": ("n", "m", "r")}
 

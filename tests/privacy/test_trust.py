@@ -110,7 +110,7 @@ def test_a_group_of_which_nothing_is_left():
 
 
 def test_names_of_sums_are_those_that_exist():
-    from discreet.privatizers import LOCAL
+    from discreet.privatizers.local import LOCAL
     from discreet.sums import CENTRAL
 
     assert dc.Central.sums == (*CENTRAL, "auto")

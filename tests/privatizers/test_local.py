@@ -10,23 +10,22 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet import privatizers
 from discreet.errors import InvalidPersonalData
 from discreet.mdp import Spec, Trajectory
 from discreet.privacy import NoisyBatch, SampledBatch
 from discreet.privacy.sensitivity import tabular
-from discreet.privatizers import encoders
+from discreet.privatizers import codec
+from discreet.privatizers.make import make
 from discreet.privatizers.randomisers import RANDOMISERS
 from tests.conftest import random_mdp
+from tests.privatizers.parties import at_work, batch_of
 
 RIVERSWIM = dc.envs.riverswim().spec
 SUMS = [("laplace", 0.0), ("gaussian", 1e-6), ("sampled", 0.0)]
 
 
 def build(privacy, spec=RIVERSWIM, *, capacity=50_000, stationary=False):
-    return privatizers.make(
-        spec, privacy, capacity=capacity, batches=[1] * capacity, stationary=stationary, rng=np.random.default_rng(0)
-    )
+    return make("counts", spec, privacy, capacity=capacity, batches=[1] * capacity, stationary=stationary)
 
 
 @pytest.mark.parametrize("randomiser", ["unary", "subset", "response"])
@@ -91,23 +90,22 @@ def test_estimates_are_unbiased_and_have_their_variance(rng, sum_and_delta, stat
     trajectory = Trajectory(np.array([0, 1, 1]), np.array([0, 0]), np.array([0.3, 1.0]))
     name, delta = sum_and_delta
     n = 20_000
-    privatizer = build(dc.Local(1.0, delta, sum=name), mdp.spec, capacity=n, stationary=stationary)
-    exact = build(dc.NonPrivate(), mdp.spec, capacity=1, stationary=stationary)
-    exact.collect(exact.shuffler([exact.encoder.encode(trajectory, rng)], rng))
-    truth, reads, repeats = exact.counts(), {key: [] for key in ("visits", "transitions", "rewards")}, 2000
+    mechanism = build(dc.Local(1.0, delta, sum=name), mdp.spec, capacity=n, stationary=stationary)
+    exact = at_work(build(dc.NonPrivate(), mdp.spec, capacity=1, stationary=stationary))
+    truth = exact.observe(batch_of(exact, [trajectory], rng))
+    reads, repeats = {key: [] for key in ("visits", "transitions", "rewards")}, 2000
     for _ in range(repeats):
-        privatizer = build(dc.Local(1.0, delta, sum=name), mdp.spec, capacity=n, stationary=stationary)
-        reports = [privatizer.encoder.encode(trajectory, rng) for _ in range(n // repeats)]
-        privatizer.collect(privatizer.shuffler(reports, rng))
+        privatizer = at_work(mechanism)
+        counts = privatizer.observe(batch_of(privatizer, [trajectory] * (n // repeats), rng))
         for key, found in reads.items():
-            found.append(getattr(privatizer.counts(), key) / (n // repeats))
+            found.append(getattr(counts, key) / (n // repeats))
     for key, found in reads.items():
         mean, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / math.sqrt(repeats)
         assert (np.abs(mean - getattr(truth, key)) < 6 * error).all()
         untouched = getattr(truth, key) == 0
         if untouched.any():
             std = np.sqrt(np.var(found, axis=0, ddof=1)[untouched].mean() * (n // repeats))
-            assert std == pytest.approx(privatizer.user_std[key], rel=0.06)  # rejects 0.8 and 1.25 times the variance
+            assert std == pytest.approx(mechanism.user_std[key], rel=0.06)  # rejects 0.8 and 1.25 times the variance
 
 
 @pytest.mark.slow
@@ -115,21 +113,21 @@ def test_estimates_are_unbiased_and_have_their_variance(rng, sum_and_delta, stat
 def test_a_million_users_would_show_a_wrong_debiasing_factor(randomiser):
     """Must show: a z-test at 1e-6 accepts the estimate, and rejects it with a factor p − q that is 1 % off."""
     spec, n, rng = Spec(2, 1, 1), 1_000_000, np.random.default_rng(0)
-    privatizer = build(dc.Local(3.0, sum="sampled", randomiser=randomiser), spec, capacity=n)
+    mechanism = build(dc.Local(3.0, sum="sampled", randomiser=randomiser), spec, capacity=n)
+    privatizer = at_work(mechanism)
     trajectory = Trajectory(np.array([0, 1]), np.array([0]), np.array([1.0]))
     for _ in range(10):
-        reports = [privatizer.encoder.encode(trajectory, rng) for _ in range(n // 10)]
-        privatizer.collect(privatizer.shuffler(reports, rng))
-    counts = privatizer.counts()
+        privatizer.collect(batch_of(privatizer, [trajectory] * (n // 10), rng))
+    counts = privatizer.release()
     for estimate, width, truth in (
         (counts.transitions[0, 0, 0, 1], 2, n),
         (counts.rewards[0, 0, 0], 2, n),
         (counts.visits[0, 0, 0], 4, n),
     ):
-        error = math.sqrt(n * privatizer.encoder.randomiser.variance(width, holds=True))
+        error = math.sqrt(n * mechanism.encoder.randomiser.variance(width, holds=True))
         for factor, accepted in ((1.0, True), (1.01, False), (0.99, False)):
             assert bool(abs(estimate / factor - truth) < 4.9 * error) is accepted
-    error = math.sqrt(n * privatizer.encoder.randomiser.variance(2, holds=False))
+    error = math.sqrt(n * mechanism.encoder.randomiser.variance(2, holds=False))
     assert abs(counts.transitions[0, 1, 0, 0]) < 4.9 * error
 
 
@@ -153,17 +151,14 @@ def test_error_bounds_hold(rng, sum_and_delta, stationary):
     """200 runs of 60 users, read after every 20: no more failures than allowed."""
     mdp = random_mdp(rng, 2, 2, 3)
     name, delta = sum_and_delta
+    hidden = build(dc.Local(2.0, delta, sum=name), mdp.spec, capacity=60, stationary=stationary)
+    open_ = build(dc.NonPrivate(), mdp.spec, capacity=60, stationary=stationary)
     failures = 0
     for _ in range(200):
-        private = build(dc.Local(2.0, delta, sum=name), mdp.spec, capacity=60, stationary=stationary)
-        exact = build(dc.NonPrivate(), mdp.spec, capacity=60, stationary=stationary)
-        failed = False
+        private, exact, failed = at_work(hidden), at_work(open_), False
         for _ in range(3):
             trajectories = [mdp.sample(mdp.optimal_policy, rng) for _ in range(20)]
-            for privatizer in (private, exact):
-                reports = [privatizer.encoder.encode(t, rng) for t in trajectories]
-                privatizer.collect(privatizer.shuffler(reports, rng))
-            got, truth = private.counts(), exact.counts()
+            got, truth = (either.observe(batch_of(either, trajectories, rng)) for either in (private, exact))
             worst = max(
                 np.abs(getattr(got, key) - getattr(truth, key)).max() for key in ("visits", "transitions", "rewards")
             )
@@ -177,7 +172,7 @@ def test_encoders_travel_as_json(rng, sum_and_delta):
     mdp = dc.envs.riverswim()
     for privacy in (dc.Local(1.0, sum_and_delta[1], sum=sum_and_delta[0]), dc.NonPrivate()):
         encoder = build(privacy).encoder
-        again = encoders.from_json(encoder.to_json())
+        again = codec.from_json(encoder.to_json())
         assert again == encoder
         trajectory = mdp.sample(mdp.optimal_policy, rng)
         one, two = (e.encode(trajectory, np.random.default_rng(7)) for e in (encoder, again))
@@ -185,9 +180,9 @@ def test_encoders_travel_as_json(rng, sum_and_delta):
             np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
     for bad in ("{", "{}", "[" * 100_000, json.dumps({"kind": "x", "layout": {}, "parameters": {}})):
         with pytest.raises(ValueError, match=r"not an encoder|of the kind 'x'"):
-            encoders.from_json(bad)
+            codec.from_json(bad)
     with pytest.raises(ValueError, match="of the kind 'raw'"):
-        encoders.from_json(build(dc.NonPrivate()).encoder.to_json(), kinds=("noisy", "sampled"))
+        codec.from_json(build(dc.NonPrivate()).encoder.to_json(), kinds=("noisy", "sampled"))
 
 
 @pytest.mark.parametrize(
@@ -208,11 +203,11 @@ def test_encoders_that_hide_nothing_are_refused(sum_, change):
     document = json.loads(build(dc.Local(1.0, sum=sum_)).encoder.to_json())
     document["parameters"].update(change)
     with pytest.raises(ValueError, match=r"got|unknown|not an encoder"):
-        encoders.from_json(json.dumps(document))
+        codec.from_json(json.dumps(document))
     document = json.loads(build(dc.Local(1.0, sum=sum_)).encoder.to_json())
     document["layout"]["stationary"] = "false"
     with pytest.raises(ValueError, match="stationary"):
-        encoders.from_json(json.dumps(document))
+        codec.from_json(json.dumps(document))
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.3, 3.0, 24.5, 26.5, 30.0])
@@ -231,18 +226,18 @@ def test_collectors_and_servers_check_what_they_get(rng):
     for name in ("laplace", "sampled"):
         privatizer = build(dc.Local(1.0, sum=name), spec, capacity=4)
         with pytest.raises(TypeError, match="got RawReport"):
-            privatizer.shuffler([raw], rng)
+            privatizer.shuffler()([raw], rng)
         with pytest.raises(ValueError, match="at least one report"):
-            privatizer.shuffler([], rng)
-    noisy, sampled = (build(dc.Local(1.0, sum=name), spec, capacity=4) for name in ("laplace", "sampled"))
-    with pytest.raises(ValueError, match="finite"):
+            privatizer.shuffler()([], rng)
+    noisy, sampled = (at_work(build(dc.Local(1.0, sum=name), spec, capacity=4)) for name in ("laplace", "sampled"))
+    with pytest.raises(InvalidPersonalData, match="finite"):
         noisy.collect(NoisyBatch(np.full((1, 8), np.nan)))
     for steps, support in (
         (np.zeros(1), np.ones((1, 8), bool)),
         (np.zeros(1, int), np.full((1, 8), 10**9)),
         (np.ones(1, int), np.ones((1, 8), bool)),
     ):
-        with pytest.raises(ValueError, match="bits about one of"):
+        with pytest.raises(InvalidPersonalData, match="bits about one of"):
             sampled.collect(SampledBatch(steps, support))
     assert noisy.count == sampled.count == 0
 
@@ -250,11 +245,12 @@ def test_collectors_and_servers_check_what_they_get(rng):
 @pytest.mark.parametrize("sum_and_delta", SUMS)
 def test_the_server_takes_no_trajectory_and_no_raw_batch(rng, sum_and_delta):
     mdp = dc.envs.riverswim()
-    privatizer = build(dc.Local(1.0, sum_and_delta[1], sum=sum_and_delta[0]))
-    raw = build(dc.NonPrivate())
+    privatizer, raw = (
+        at_work(build(privacy)) for privacy in (dc.Local(1.0, sum_and_delta[1], sum=sum_and_delta[0]), dc.NonPrivate())
+    )
     trajectory = mdp.sample(mdp.optimal_policy, rng)
     report = privatizer.encoder.encode(trajectory, rng)
-    raw_batch = raw.shuffler([raw.encoder.encode(trajectory, rng)], rng)
+    raw_batch = batch_of(raw, [trajectory], rng)
     for wrong in (trajectory, report, raw_batch):
         with pytest.raises(TypeError, match="expected a") as caught:
             privatizer.collect(wrong)
@@ -267,13 +263,12 @@ def test_the_server_takes_no_trajectory_and_no_raw_batch(rng, sum_and_delta):
 def test_one_user_too_many_changes_nothing(rng):
     mdp = dc.envs.riverswim()
     for name, delta in SUMS:
-        privatizer = build(dc.Local(1.0, delta, sum=name), capacity=2)
-        reports = [privatizer.encoder.encode(mdp.sample(mdp.optimal_policy, rng), rng) for _ in range(3)]
-        privatizer.collect(privatizer.shuffler(reports[:2], rng))
-        before = privatizer.counts().transitions
+        privatizer = at_work(build(dc.Local(1.0, delta, sum=name), capacity=2))
+        people = [mdp.sample(mdp.optimal_policy, rng) for _ in range(3)]
+        before = privatizer.observe(batch_of(privatizer, people[:2], rng)).transitions
         with pytest.raises(ValueError, match="2 users"):
-            privatizer.collect(privatizer.shuffler(reports[2:], rng))
-        np.testing.assert_array_equal(privatizer.counts().transitions, before)
+            privatizer.collect(batch_of(privatizer, people[2:], rng))
+        np.testing.assert_array_equal(privatizer.release().transitions, before)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import pickle
 from fractions import Fraction
@@ -160,12 +161,17 @@ def test_the_proven_epsilon_is_the_budgets(name, horizon, epsilon, delta):
 
 @pytest.mark.parametrize(("name", "delta"), SHAPES)
 def test_state_goes_on_exactly(rng, name, delta):
-    one = build(name, delta, size=4)
+    one, other = (build(name, delta, size=4) for _ in range(2))
     for t in range(5):
-        one.add(rng.integers(0, 4, size=(1, 2)), rng.random((1, 2)))
-        if t < 4:
-            one.read()  # the fifth user waits in an open batch
-    state = pickle.loads(pickle.dumps(one.state()))
+        users = rng.integers(0, 4, size=(1, 2)), rng.random((1, 2))
+        for either in (one, other):
+            either.add(*users)
+            if t < 4:
+                either.read()  # the fifth user waits in an open batch
+    state = other.state()
+    for use in (lambda: other.count, other.read, other.state, lambda: other.add(*users)):
+        with pytest.raises(ValueError, match="given its state away"):  # the same noise for other users
+            use()
     two = PrivateSum.from_state(state)
     with pytest.raises(ValueError, match="only once"):  # the same noise for other users would give them away
         PrivateSum.from_state(state)
@@ -213,16 +219,32 @@ BAD = [
 ]
 
 
+def contents(sum_):
+    """Every byte of a sum: users, total, noise, what was read last, and where its generator is."""
+    kept = sum_._kept
+    noise = {key: part.tobytes() if isinstance(part, np.ndarray) else part for key, part in kept.noise.items()}
+    drawn = sum_._source.mark()
+    return kept.users, kept.total.tobytes(), noise, sum_._last.tobytes(), sum_._open, copy.deepcopy(drawn)
+
+
+def test_a_sum_is_neither_copied_nor_pickled():
+    """Would catch the same noise over two different sums, whose difference is exact."""
+    sum_ = build("tree", 0.0)
+    for take in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="behind the same noise"):
+            take(sum_)
+
+
 @given(
     st.sampled_from(SHAPES),
     st.lists(st.one_of(st.just("add"), st.just("read"), st.sampled_from(range(len(BAD)))), max_size=30),
 )
 @settings(max_examples=60, deadline=None)
-def test_an_error_leaves_every_byte_as_it_was(shape, actions):
+def test_an_error_leaves_everything_as_it_was(shape, actions):
     """Property: whatever is refused changes nothing, and the message names no index or value of a person."""
     sum_ = build(*shape, size=3, horizon=6, capacity=9)
     for action in actions:
-        before, refused = pickle.dumps(sum_.state()), None
+        before, refused = contents(sum_), None
         try:
             if action == "add":
                 sum_.add(np.array([[1]]), np.array([[0.5]]))
@@ -233,7 +255,7 @@ def test_an_error_leaves_every_byte_as_it_was(shape, actions):
         except DiscreetError as error:
             refused = str(error)
         if refused is not None:
-            assert pickle.dumps(sum_.state()) == before
+            assert contents(sum_) == before
             assert not any(secret in refused for secret in ("77", "nan", "inf"))
         else:
             assert action in ("add", "read"), "bad data was accepted"

@@ -83,14 +83,22 @@ def register(encoder: type[Any], codec: Codec | None = None) -> None:
 
     Args:
         encoder: A class with a ``kind``, ``from_document``, ``to_json``, ``encode`` and ``hides``.
-        codec: Of its reports, if they are of a kind of their own.
+        codec: How its reports are read, and how they are written if they are of a kind of their own; without it they
+            have no wire format.
+
+    Raises:
+        InvalidInput: If a kind is taken; nothing is added then.
     """
-    if ENCODERS.setdefault(encoder.kind, encoder) is not encoder:
+    if ENCODERS.get(encoder.kind, encoder) is not encoder:
         raise InvalidInput(f"there is an encoder of the kind {encoder.kind!r} already")
     if codec is not None:
-        if REPORTS.setdefault(codec.report.__name__, codec.report) is not codec.report:
+        if encoder.kind not in codec.encoders:
+            raise InvalidInput(f"this codec does not read reports of encoders of the kind {encoder.kind!r}")
+        if REPORTS.get(codec.report.__name__, codec.report) is not codec.report:
             raise InvalidInput(f"there is a report {codec.report.__name__!r} already")
         add(codec)
+        REPORTS[codec.report.__name__] = codec.report
+    ENCODERS[encoder.kind] = encoder
 
 
 def from_json(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from discreet.errors import CapacityExceeded, InvalidInput, check_fraction, check_integer
+from discreet.errors import CapacityExceeded, InvalidInput, InvalidPersonalData, check_fraction, check_integer
 from discreet.noise import Role
 from discreet.privacy import Batch, Guarantee, NoisyBatch, NoisyReport, accounting
 from discreet.privatizers.base import Encoder, Kind, Mechanism, Released
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LOCAL", "LocalMechanism", "NoisyServer"]
 
+#: Noise beyond so many scales never occurs: with probability e⁻¹⁰⁰⁰ if it is Laplace's, and less if Gaussian.
+REACH = 1000.0
 #: The local sums.
 LOCAL: tuple[str, ...] = ("laplace", "gaussian", "sampled", "questions")
 B = TypeVar("B", bound=Batch)
@@ -139,10 +141,16 @@ class NoisyServer(LocalMechanism[NoisyBatch, "Totals", F]):
         return kept, self._counts(kept)
 
     def folded(self, kept: Totals, batch: NoisyBatch, encoder: Encoder[Report]) -> Totals:
-        """Adds up the vectors."""
+        """Adds up the vectors, if each is one that the encoder can have made: nobody drowns the others."""
         self._admit(kept[0], batch)
-        if batch.values.shape != (batch.users, self._size) or not np.isfinite(batch.values).all():
-            raise InvalidInput(f"reports must have {self._size} finite values")
+        own = self.encoder
+        if (getattr(encoder, "distribution", None), getattr(encoder, "scale", None)) != (own.distribution, own.scale):
+            raise InvalidInput("users of this batch must run its own encoder")
+        if batch.values.shape != (batch.users, self._size) or batch.values.dtype != np.float64:
+            raise InvalidPersonalData(f"reports must have {self._size} finite values")
+        most = self._sensitivity.l2 + REACH * own.scale  # no entry of a user's vector is larger than what it can change
+        if not (np.abs(batch.values) <= most).all():  # not a number is neither
+            raise InvalidPersonalData(f"reports must have {self._size} finite values of at most {most:.6g}")
         return kept[0] + batch.users, kept[1] + batch.values.sum(axis=0)
 
     def released(self, kept: Totals, source: Source) -> tuple[Totals, F]:

@@ -93,6 +93,10 @@ class Randomiser:
         """
         return self.size**2 * 2.0**-50
 
+    def possible(self, reports: NDArray[np.bool_]) -> bool:
+        """Returns whether all reports, (reports, size), are such as this one makes."""
+        return True
+
     def likelihood(self, report: NDArray[np.bool_], value: int) -> float:
         """Returns the probability of a report if ``value`` is the true one."""
         raise NotImplementedError
@@ -209,6 +213,10 @@ class SubsetSelection(Randomiser):
                     needed -= 1
                 left, i = left - 1, i + 1
         return bits
+
+    def possible(self, reports: NDArray[np.bool_]) -> bool:
+        """Every set has d values."""
+        return bool((np.count_nonzero(reports, axis=1) == self.chosen).all())
 
     def likelihood(self, report: NDArray[np.bool_], value: int) -> float:
         """Uniform among the sets of size d that contain the true value, and among those that do not."""

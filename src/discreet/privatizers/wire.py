@@ -38,7 +38,7 @@ the same text again.
 is refused without being copied.
 
 Messages name a field and its bound. All their numbers are the encoder's; they never hold a value, an index or a piece
-of the text, and no other exception hangs on them. Simulated people (`discreet.runtime.fast`) have no wire format.
+of the text, and no other exception hangs on them. Reports of simulated people have no wire format: they are raw data.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from discreet.errors import InvalidPersonalData
+from discreet.errors import InvalidInput, InvalidPersonalData
 from discreet.privacy.messages import (
     AnswerReport,
     BitsReport,
@@ -79,8 +79,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CODECS", "MEMORY", "VERSION", "Array", "Codec", "Expected", "add", "from_wire", "to_wire", "wire_limit"]
 
-#: Of the format; every text begins with it.
-VERSION = 1
+VERSION = 1  #: Of the format; every text begins with it.
 #: How many times `wire_limit` bytes are allocated at most: most for bits, six of which are in a character.
 MEMORY = 8
 
@@ -88,6 +87,7 @@ _MOST = 2**32  # integers lie below
 # "+", "/" and "=" are no part of base64url: they become what no base64 has
 _TO_BASE64 = bytes.maketrans(b"-_+/=", b"+/***")
 _TO_BASE64URL = bytes.maketrans(b"+/", b"-_")
+
 #: How numbers travel: the kinds of NumPy's types that are written, what they are called, and what is read.
 _FORMS: dict[str, tuple[str, str, type[Any]]] = {
     "<f8": ("f", "float64", np.float64),
@@ -236,11 +236,7 @@ def _answers(encoder: QuestionEncoder) -> Expected:
     return (_number("question", len(sizes) * cells), Array("support", "bits", (encoder.width,))), rule
 
 
-def _binomial(encoder: BinomialEncoder) -> Expected:
-    return (Array("bits", "bits", (encoder.layout.size, encoder.messages)),), None
-
-
-def _first_visits(encoder: FirstVisitEncoder) -> Expected:
+def _bits(encoder: BinomialEncoder | FirstVisitEncoder) -> Expected:
     return (Array("bits", "bits", (encoder.size, encoder.messages)),), None
 
 
@@ -278,15 +274,21 @@ CODECS: tuple[Codec, ...] = (
     Codec("noisy", NoisyReport, (("values", "<f8", 1),), {"noisy": _noisy, "noisy-features": _noisy}),
     Codec("sampled", SampledReport, (("step", "<u4", 0), ("support", "bits", 1)), {"sampled": _sampled}),
     Codec("answer", AnswerReport, (("question", "<u4", 0), ("support", "bits", 1)), {"questions": _answers}),
-    Codec("bits", BitsReport, (("bits", "bits", 2),), {"binomial": _binomial, "first-visits": _first_visits}),
+    Codec("bits", BitsReport, (("bits", "bits", 2),), {"binomial": _bits, "first-visits": _bits}),
 )
 _BY_REPORT: dict[type[Report], Codec] = {}
 _BY_ENCODER: dict[str, Codec] = {}
 
 
 def add(codec: Codec) -> None:
-    """Adds a kind of report; `discreet.privatizers.codec.register` does it for other packages."""
-    _BY_REPORT[codec.report] = codec
+    """Adds a kind of report; raises if those that are known would be written or read in another way."""
+    for known in (*_BY_REPORT.values(), *_BY_ENCODER.values()):
+        alike = known.kind == codec.kind, known.report is codec.report, known.arrays == codec.arrays
+        if any(alike[:2]) and not all(alike):
+            raise InvalidInput(f"reports of the kind {known.kind!r} are written in another way")
+        if any(codec.encoders[kind] is not known.encoders[kind] for kind in codec.encoders.keys() & known.encoders):
+            raise InvalidInput("reports of such an encoder are read in another way")
+    _BY_REPORT.setdefault(codec.report, codec)
     _BY_ENCODER.update(dict.fromkeys(codec.encoders, codec))
 
 

@@ -230,6 +230,8 @@ class NoisySum:
             InvalidPersonalData: If no users within the bound have such a total; the message names the bound only.
         """
         check_total(total, users, self.size, self.sensitivity.l2 / math.sqrt(2))
+        if self.bound is not None and (total.min() < 0 or total.sum() > users * self.bound.l1 * (1 + 1e-9)):
+            raise InvalidPersonalData(f"a total must not be negative, with L1 norm at most {self.bound.l1} a user")
         self._check_room(state, users)
         return state._replace(users=state.users + users, total=state.total + total)
 

@@ -185,6 +185,14 @@ class StagedCounts(Mechanism[Batch, Staged, PrivateCounts]):
         part, mechanism = self.opened(kept, batch.users)
         return Staged(kept.batch, mechanism.folded(part, batch, encoder))  # type: ignore[arg-type]
 
+    def check(self, report: Report, encoder: Encoder[Report]) -> None:
+        """Raises unless one report may be folded into a batch that counts what the encoder does."""
+        layout = getattr(encoder, "layout", None)
+        i = next((i for i, own in enumerate(self.layouts) if own == layout), None)
+        if i is None:
+            raise InvalidInput("users of this batch must run its own encoder")
+        self.part_of(i).check(report, encoder)
+
     def opened(self, kept: Staged, users: int) -> tuple[Any, _Part]:
         """Returns what is kept of the current batch, and its mechanism, if it has room for these users."""
         if kept.batch == len(self.batches):

@@ -127,17 +127,24 @@ class Questions(LocalMechanism[AnswerBatch, Counted, Answers]):
         )
 
     def folded(self, kept: Counted, batch: AnswerBatch, encoder: Encoder[Report]) -> Counted:
-        """Counts the answers of a batch; earlier ones are forgotten."""
+        """Counts the answers of a batch, if each is one that its encoder can have made; earlier ones are forgotten."""
         self._admit(kept.collected, batch)
+        if not isinstance(encoder, QuestionEncoder) or encoder.randomisers != self.encoder.randomisers:
+            raise InvalidInput("users of this batch must run its own encoder")
         questions, width = len(kept.asked), self.encoder.width
         whole = batch.questions.dtype.kind in "iu" and batch.support.dtype == np.bool_
         known = whole and bool(((batch.questions >= 0) & (batch.questions < questions)).all())
         if not known or batch.questions.shape != (batch.users,) or batch.support.shape != (batch.users, width):
             raise InvalidPersonalData(f"reports must have {width} bits about one of {questions} questions")
+        if (encoder.probabilities.ravel()[batch.questions] == 0).any():
+            raise InvalidPersonalData("a report must be about a question that is asked in this batch")
         about = batch.questions // self.layout.cells
         for kind, hidden in enumerate(self.encoder.randomisers):
-            if batch.support[about == kind, hidden.size :].any():
+            answers = batch.support[about == kind]
+            if answers[:, hidden.size :].any():
                 raise InvalidPersonalData(f"an answer to a question of this kind has {hidden.size} bits")
+            if not hidden.possible(answers):
+                raise InvalidPersonalData("an answer must have as many bits that are 1 as its randomiser chooses")
         supports = np.zeros_like(kept.supports)
         np.add.at(supports, batch.questions, batch.support)
         asked = np.bincount(batch.questions, minlength=questions).astype(np.int64)

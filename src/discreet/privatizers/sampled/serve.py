@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, InvalidPersonalData
 from discreet.privacy import Guarantee, SampledBatch, SampledReport, accounting
 from discreet.privatizers.base import Encoder, Kind, PrivateCounts
 from discreet.privatizers.local import LocalMechanism
@@ -124,12 +124,16 @@ class SampledCounts(LocalMechanism[SampledBatch, Supports, PrivateCounts]):
         return self.released(kept, source)
 
     def folded(self, kept: Supports, batch: SampledBatch, encoder: Encoder[Report]) -> Supports:
-        """Counts the answers."""
+        """Counts the answers, if each is one that the encoder can have made."""
         self._admit(kept.collected, batch)
+        if getattr(encoder, "randomiser", None) != self.encoder.randomiser:
+            raise InvalidInput("users of this batch must run its own encoder")
         steps, whole = self.layout.steps, batch.steps.dtype.kind in "iu" and batch.support.dtype == np.bool_
         known = whole and np.isin(batch.steps, np.arange(steps)).all()
         if batch.support.shape != (batch.users, self._size) or not known:
-            raise InvalidInput(f"reports must have {self._size} bits about one of {steps} steps")
+            raise InvalidPersonalData(f"reports must have {self._size} bits about one of {steps} steps")
+        if not self.encoder.randomiser.possible(batch.support):
+            raise InvalidPersonalData(f"a report has {self._most(self._size)} bits that are 1")
         supports = kept.supports.copy()
         np.add.at(supports, batch.steps, batch.support)
         return Supports(kept.collected + batch.users, supports, kept.users + np.bincount(batch.steps, minlength=steps))

@@ -178,6 +178,10 @@ class PerturbedTables(Mechanism[RawBatch, Held, PerturbedValues]):
             _kernels.enter(self.parameters, counts, people, clocks, cells[row], nexts[row], rewards[row])
         return kept
 
+    def check(self, report: Report, encoder: Encoder[Report]) -> None:
+        """Raises unless one report may be folded in; without the arrays for everybody."""
+        self._checked(self.shuffler().alone(report))  # type: ignore[arg-type]
+
     def _checked(self, batch: RawBatch) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Returns cells, next states and rewards, (users, H) each, if every row is what the encoder makes."""
         H, S, A = self.layout.spec.horizon, self.layout.spec.states, self.layout.spec.actions

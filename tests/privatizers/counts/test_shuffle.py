@@ -11,10 +11,14 @@ from scipy import stats
 
 import discreet as dc
 from discreet.mdp import Spec, Trajectory
-from discreet.privacy import ShuffledBatch, binomial
+from discreet.noise import as_source
+from discreet.privacy import binomial
 from discreet.privacy.binomial import BinomialEvent
-from discreet.privatizers import ShufflePrivatizer, encoders
-from discreet.privatizers.shuffle import BitShuffler, SimulatedShuffler, paper_bits
+from discreet.privatizers import BitShuffler, codec
+from discreet.privatizers.counts.shuffle import ShuffledCounts, paper_bits
+from discreet.privatizers.make import make
+from discreet.runtime import fast
+from tests.privatizers.parties import at_work, batch_of
 
 SMALL = Spec(2, 1, 20)
 
@@ -25,7 +29,7 @@ def constant(corner, reward=1.0):
 
 
 def build(privacy, spec=SMALL, *, batch_size=50, batches=None, stationary=False, **options):
-    return ShufflePrivatizer(spec, privacy, batches=batches or [batch_size] * 4, stationary=stationary, **options)
+    return ShuffledCounts(spec, privacy, batches=batches or [batch_size] * 4, stationary=stationary, **options)
 
 
 @pytest.mark.slow
@@ -57,15 +61,19 @@ def test_the_printed_noise_shows_its_real_epsilon():
     assert 0.02 < guarantee.epsilon < 0.04
 
 
-class OneBitShort(SimulatedShuffler):
-    """Planted: one noise bit of one user is missing in every counter."""
+def simulated(encoder, people, source):
+    """The ones of a batch of whose messages only the totals are drawn."""
+    reports = [fast.simulated_report(encoder, person, source) for person in people]
+    return fast.simulated_batch(encoder, reports, source, 0).ones
 
-    def __call__(self, reports, rng):
-        encoder, users = self._encoder, len(reports)
-        ones = rng.binomial(users * encoder.noise_bits - 1, encoder.probability, size=encoder.layout.size)
-        for report in reports:
-            np.add.at(ones, report.indices, report.ones)
-        return ShuffledBatch(ones, users * encoder.messages, users)
+
+def one_bit_short(encoder, people, source):
+    """Planted: one noise bit of one user is missing in every counter."""
+    ones = source.binomial(len(people) * encoder.noise_bits - 1, encoder.probability, encoder.size)
+    for person in people:
+        report = fast.simulated_report(encoder, person, source)
+        np.add.at(ones, report.indices, report.ones)
+    return ones
 
 
 def test_paths_have_one_law_at_the_analyser(rng):
@@ -73,16 +81,14 @@ def test_paths_have_one_law_at_the_analyser(rng):
     spec, users, runs = Spec(2, 1, 1), 3, 8000
     privacy = dc.Shuffle(8.0, 1e-2)
     trajectory = Trajectory(np.array([0, 0]), np.array([0]), np.array([0.5]))
-    slow = build(privacy, spec, batches=[users], messages=True)
-    fast = build(privacy, spec, batches=[users])
-    drawn = {}
-    for name, privatizer, shuffler in (
-        ("messages", slow, slow.shuffler),
-        ("fast", fast, fast.shuffler),
-        ("short", fast, OneBitShort(fast.encoder)),
-    ):
-        batches = ([privatizer.encoder.encode(trajectory, rng) for _ in range(users)] for _ in range(runs))
-        drawn[name] = np.array([shuffler(batch, rng).ones for batch in batches])
+    mechanism = build(privacy, spec, batches=[users])
+    encoder, shuffler, source = mechanism.encoder_of(0), mechanism.shuffler(), as_source(rng)
+    drawn = {
+        "messages": [shuffler([encoder.encode(trajectory, rng) for _ in range(users)], rng).ones for _ in range(runs)],
+        "fast": [simulated(encoder, [trajectory] * users, source) for _ in range(runs)],
+        "short": [one_bit_short(encoder, [trajectory] * users, source) for _ in range(runs)],
+    }
+    drawn = {name: np.array(found) for name, found in drawn.items()}
     kinds = {"noise alone": [1, 3, 4, 5, 7], "and data": [0, 2], "and rewards, rounded at random": [6]}  # n, m, r
 
     def pvalues(one, other, columns):
@@ -98,30 +104,29 @@ def test_paths_have_one_law_at_the_analyser(rng):
         assert min(pvalues("messages", "fast", columns)) > 1e-6, what
         assert max(pvalues("messages", "short", columns)) < 1e-6, what
     noise = drawn["messages"][:, kinds["noise alone"]].ravel()
-    assert noise.std() == pytest.approx(fast.fresh_std, rel=0.03)  # rejects 0.8 and 1.25 times the scale
+    assert noise.std() == pytest.approx(mechanism.fresh_std, rel=0.03)  # rejects 0.8 and 1.25 times the scale
 
 
 def test_batches_may_differ_in_size(rng):
     """Each has noise of its own, proven for its size; the weakest is the guarantee; the debiasing keeps up."""
     batches = [2, 30, 31]
-    privatizer = build(dc.Shuffle(1.0, 1e-3), batches=batches, failure=1e-3)
+    mechanism = build(dc.Shuffle(1.0, 1e-3), batches=batches, failure=1e-3)
+    privatizer = at_work(mechanism)
     assert 0.99 <= privatizer.guarantee.epsilon <= 1.0
     seen = set()
     for users in batches:
-        assert privatizer.batch_size == users
+        assert mechanism.users_of(privatizer.version) == users
         seen.add((privatizer.encoder.noise_bits, privatizer.encoder.probability))
         trials = users * privatizer.encoder.noise_bits
         event = BinomialEvent(trials, privatizer.encoder.probability, 1, 60)
         assert 0.99 <= binomial.epsilon(event, 1e-3) <= privatizer.guarantee.epsilon
-        reports = [privatizer.encoder.encode(constant(0), rng) for _ in range(users)]
-        wrong = privatizer.shuffler(reports[:1], rng)
+        wrong = batch_of(privatizer, [constant(0)], rng)  # of a shuffler that was told another size
         with pytest.raises(ValueError, match=f"calibrated for {users} users, got 1"):
-            privatizer.collect(wrong)
-        privatizer.collect(privatizer.shuffler(reports, rng))
+            privatizer.observe(wrong)
+        counts = privatizer.observe(batch_of(privatizer, [constant(0)] * users, rng))
     assert len(seen) == 3
-    counts = privatizer.counts()
-    assert np.abs(counts.visits[:, 0, 0] - 63).max() < 6 * privatizer.worst_std < 6 * counts.error
-    assert abs(counts.visits[:, 0, 0].mean() - 63) < 6 * privatizer.worst_std / math.sqrt(20)
+    assert np.abs(counts.visits[:, 0, 0] - 63).max() < 6 * mechanism.worst_std < 6 * counts.error
+    assert abs(counts.visits[:, 0, 0].mean() - 63) < 6 * mechanism.worst_std / math.sqrt(20)
     with pytest.raises(ValueError, match="holds 63 users"):
         privatizer.collect(wrong)
 
@@ -130,27 +135,28 @@ def test_batches_may_differ_in_size(rng):
 @pytest.mark.parametrize("stationary", [True, False])
 def test_counts_are_the_truth_within_their_error(rng, messages, stationary):
     mdp = dc.envs.riverswim(states=2, horizon=20)
-    privatizer = build(
-        dc.Shuffle(1.0, 1e-6), mdp.spec, batch_size=20, messages=messages, stationary=stationary, failure=1e-4
-    )
-    exact = dc.privatizers.make(
-        mdp.spec, dc.NonPrivate(), capacity=80, batches=[20] * 4, stationary=stationary, rng=rng
-    )
+    mechanism = build(dc.Shuffle(1.0, 1e-6), mdp.spec, batch_size=20, stationary=stationary, failure=1e-4)
+    given = {"capacity": 80, "batches": [20] * 4, "stationary": stationary}
+    privatizer, exact = at_work(mechanism), at_work(make("counts", mdp.spec, dc.NonPrivate(), **given))
     for _ in range(4):
-        trajectories = [mdp.sample(mdp.optimal_policy, rng) for _ in range(20)]
-        for either in (privatizer, exact):
-            either.collect(either.shuffler([either.encoder.encode(t, rng) for t in trajectories], rng))
-        got, truth = privatizer.counts(), exact.counts()
+        people = [mdp.sample(mdp.optimal_policy, rng) for _ in range(20)]
+        if messages:
+            got = privatizer.observe(batch_of(privatizer, people, rng))
+        else:
+            source, encoder = as_source(rng), privatizer.encoder
+            reports = [fast.simulated_report(encoder, person, source) for person in people]
+            got = privatizer.observe(fast.simulated_batch(encoder, reports, source, 0))
+        truth = exact.observe(batch_of(exact, people, rng))
         for field in ("visits", "transitions", "rewards"):
             difference = getattr(got, field) - getattr(truth, field)
             assert np.abs(difference).max() <= got.error
-            ratio = np.abs(difference).mean() / (privatizer.fresh_std * math.sqrt(privatizer.count / 20))
+            ratio = np.abs(difference).mean() / (mechanism.fresh_std * math.sqrt(privatizer.count / 20))
             assert 0.1 < ratio < 2.5  # few counts if pooled
 
 
 def test_every_user_sends_the_same_number_of_messages_whatever_they_did(rng):
     for stationary in (False, True):
-        encoder = build(dc.Shuffle(1.0, 1e-6), messages=True, stationary=stationary).encoder
+        encoder = build(dc.Shuffle(1.0, 1e-6), stationary=stationary).encoder_of(0)
         shapes = set()
         for corner in (0, 1):
             shapes.add(encoder.encode(constant(corner), rng).bits.shape)
@@ -160,11 +166,11 @@ def test_every_user_sends_the_same_number_of_messages_whatever_they_did(rng):
 
 def test_the_shuffler_breaks_every_link(rng):
     """A user's messages stay neither together nor in order: each counter has a permutation of its own."""
-    encoder = build(dc.Shuffle(1.0, 1e-6), messages=True).encoder
+    encoder = build(dc.Shuffle(1.0, 1e-6)).encoder_of(0)
     marked = np.zeros((encoder.layout.size, 40), dtype=bool)
     marked[:, 0] = True
     reports = [dc.privacy.BitsReport(marked), dc.privacy.BitsReport(np.zeros_like(marked))]
-    mixed = BitShuffler().mix(reports, rng)
+    mixed = BitShuffler(2, marked.shape).mix(reports, rng)
     positions = mixed.argmax(axis=1)
     assert len(set(positions.tolist())) > 40  # of 80 places
     np.testing.assert_array_equal(mixed.sum(axis=1), 1)
@@ -172,22 +178,22 @@ def test_the_shuffler_breaks_every_link(rng):
 
 def test_the_server_takes_shuffled_batches_only(rng):
     mdp = dc.envs.riverswim(states=2, horizon=20)
-    for messages in (True, False):
-        privatizer = build(dc.Shuffle(1.0, 1e-6), mdp.spec, batch_size=2, messages=messages)
-        trajectory = mdp.sample(mdp.optimal_policy, rng)
-        report = privatizer.encoder.encode(trajectory, rng)
-        for wrong in (trajectory, report, [report]):
-            with pytest.raises(TypeError, match="expected a ShuffledBatch") as caught:
-                privatizer.collect(wrong)
-            assert not any(digit in str(caught.value) for digit in "0123456789")
-        with pytest.raises(ValueError, match="calibrated for 2 users, got 1"):
-            privatizer.collect(privatizer.shuffler([report], rng))
-        batch = privatizer.shuffler([report, report], rng)
-        assert not hasattr(batch, "reports")
-        for _ in range(4):
-            privatizer.collect(batch)
-        with pytest.raises(ValueError, match="holds 8 users"):
-            privatizer.collect(batch)
+    privatizer = at_work(build(dc.Shuffle(1.0, 1e-6), mdp.spec, batch_size=2))
+    trajectory = mdp.sample(mdp.optimal_policy, rng)
+    report = privatizer.encoder.encode(trajectory, rng)
+    simulated = fast.simulated_report(privatizer.encoder, trajectory, as_source(rng))
+    for wrong in (trajectory, report, [report], simulated, [simulated, simulated]):
+        with pytest.raises(TypeError, match="expected a ShuffledBatch") as caught:
+            privatizer.collect(wrong)
+        assert not any(digit in str(caught.value) for digit in "0123456789")
+    with pytest.raises(ValueError, match="calibrated for 2 users, got 1"):
+        privatizer.collect(batch_of(privatizer, [trajectory], rng))
+    batch = batch_of(privatizer, [trajectory] * 2, rng)
+    assert not hasattr(batch, "reports")
+    for _ in range(4):
+        privatizer.collect(batch)
+    with pytest.raises(ValueError, match="holds 8 users"):
+        privatizer.collect(batch)
 
 
 def test_honest_users_alone_are_accounted_for():
@@ -195,7 +201,7 @@ def test_honest_users_alone_are_accounted_for():
     half = build(dc.Shuffle(1.0, 1e-6, honest_fraction=0.5), batch_size=60)
     all_ = build(dc.Shuffle(1.0, 1e-6), batch_size=60)
     for privatizer, holds in ((half, True), (all_, False)):
-        encoder = privatizer.encoder
+        encoder = privatizer.encoder_of(0)
         real = binomial.epsilon(BinomialEvent(30 * encoder.noise_bits, encoder.probability, 1, 60), 1e-6)
         assert (real <= 1.0) is holds
     assert "at least 50%" in half.guarantee.assumptions[0]
@@ -223,12 +229,11 @@ def test_calibrations_are_kept_and_proven_anew(monkeypatch, tmp_path):
 
 
 def test_encoders_travel_as_json():
-    """The simulated one is raw, and never travels."""
-    encoder = build(dc.Shuffle(1.0, 1e-6), messages=True).encoder
-    assert encoders.from_json(encoder.to_json()) == encoder
-    simulated = build(dc.Shuffle(1.0, 1e-6)).encoder
+    """A simulated one is raw: there is none any more, and its kind is not known."""
+    encoder = build(dc.Shuffle(1.0, 1e-6)).encoder_of(0)
+    assert codec.from_json(encoder.to_json()) == encoder
     with pytest.raises(ValueError, match="simulated-binomial"):
-        encoders.from_json(simulated.to_json())
+        codec.from_json(json.dumps({**json.loads(encoder.to_json()), "kind": "simulated-binomial"}))
 
 
 @pytest.mark.parametrize(
@@ -248,11 +253,11 @@ def test_encoders_travel_as_json():
 )
 def test_encoders_that_hide_nothing_are_refused(change):
     """Whatever reaches a user's device must hide them, or be refused in one line."""
-    encoder = build(dc.Shuffle(1.0, 1e-6), messages=True).encoder
+    encoder = build(dc.Shuffle(1.0, 1e-6)).encoder_of(0)
     document = json.loads(encoder.to_json())
     document["parameters"].update(change)
     with pytest.raises(ValueError, match=r"encoder|noise_bits|probability"):
-        encoders.from_json(json.dumps(document))
+        codec.from_json(json.dumps(document))
 
 
 def test_assumptions_are_printed_exactly():

@@ -12,16 +12,20 @@ from scipy import stats
 
 import discreet as dc
 from discreet.mdp import Spec, Trajectory
-from discreet.privacy import ShuffledBatch, SimulatedReport, binomial
-from discreet.privatizers import FirstVisitPrivatizer, encoders
-from discreet.privatizers.first_visit_bits import FirstVisitEncoder, SimulatedFirstVisitEncoder
-from discreet.privatizers.first_visits import SimulatedFirstVisitShuffler, cell_counts
+from discreet.noise import as_source
+from discreet.privacy import ShuffledBatch, binomial
+from discreet.privatizers import codec
+from discreet.privatizers.first_visits.encode import FirstVisitEncoder
+from discreet.privatizers.first_visits.serve import FirstVisitCounts, cell_counts
+from discreet.runtime import fast
+from discreet.runtime.tallies import BitTotals
+from tests.privatizers.parties import at_work, batch_of, tallied
 
 NOISE = ((1, 2, 0.3), (8, 5, 0.4))
 
 
 def build(spec=None, privacy=None, *, batches=(20, 20, 30), stationary=True, **options):
-    return FirstVisitPrivatizer(
+    return FirstVisitCounts(
         spec or Spec(3, 2, 4), privacy or dc.Shuffle(1.0, 1e-6), batches=batches, stationary=stationary, **options
     )
 
@@ -36,8 +40,8 @@ def trajectories(spec):
 
 
 def vector(encoder, trajectory, rng):
-    report = encoder.encode(trajectory, rng)
-    return np.bincount(report.indices, report.ones, encoder.size)
+    """The data bits, as they stand in the messages of the encoder itself."""
+    return encoder.encode(trajectory, rng).bits[:, : encoder.data_bits].sum(axis=1)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +61,7 @@ def test_a_user_moves_at_most_three_counters_a_cell_by_one(rng, spec, stationary
     Must show: no counter moves by more than one; never more than 3 of a cell's, nor 3J in all, whether both visit or
     one does; both are attained where J cells can all be visited. Would catch a later visit that is counted too.
     """
-    encoder = SimulatedFirstVisitEncoder(spec, stationary, cells, NOISE)
+    encoder = FirstVisitEncoder(spec, stationary, cells, NOISE)
     users = np.unique([vector(encoder, t, rng) for t in trajectories(spec)], axis=0).astype(np.int8)
     change = np.abs(users[:, None] - users[None])
     assert change.max() == 1
@@ -73,14 +77,14 @@ def test_a_user_moves_at_most_three_counters_a_cell_by_one(rng, spec, stationary
 def test_the_worst_neighbours_attain_all_three_each():
     """Two users who go through both cells, with other successors and other rewards; and one who visits nothing."""
     spec = Spec(3, 2, 4)
-    encoder = SimulatedFirstVisitEncoder(spec, True, (0, 2), NOISE)  # (0, 0) and (1, 0)
+    encoder = FirstVisitEncoder(spec, True, (0, 2), NOISE)  # (0, 0) and (1, 0)
     rng = np.random.default_rng(0)
     one = Trajectory(np.array([0, 1, 2, 2, 2]), np.array([0, 0, 1, 1]), np.ones(4))
     other = Trajectory(np.array([1, 0, 0, 2, 2]), np.array([0, 0, 1, 1]), np.zeros(4))
     nobody = Trajectory(np.full(5, 2), np.ones(4, dtype=int), np.ones(4))
     a, b, c = (vector(encoder, t, rng) for t in (one, other, nobody))
-    assert np.abs(a - b).sum() == 6
-    assert np.abs(a - c).sum() == 6
+    assert np.abs(a.astype(int) - b).sum() == 6
+    assert np.abs(a.astype(int) - c).sum() == 6
     assert not c.any()
 
 
@@ -105,7 +109,7 @@ def test_a_hundred_thousand_adversarial_users_move_no_more(rng, stationary):
     spec, most, users = Spec(4, 2, 8), 0, 20_000
     for _ in range(5):
         cells = rng.choice(8 * (1 if stationary else 8), size=4, replace=False)
-        encoder = SimulatedFirstVisitEncoder(spec, stationary, tuple(cells.tolist()), NOISE)
+        encoder = FirstVisitEncoder(spec, stationary, tuple(cells.tolist()), NOISE)
         indices, ones = encoder.contributions(*adversarial(rng, spec, users), rng.random((users, 4)))
         vectors = np.zeros((users, encoder.size), dtype=np.int8)
         np.add.at(vectors, (np.arange(users)[:, None], indices), ones.astype(np.int8))
@@ -141,7 +145,7 @@ def test_only_first_visits_of_asked_cells_are_counted(rng, stationary):
     total = 8 * (1 if stationary else 6)
     for _ in range(200):
         cells = rng.choice(total, size=rng.integers(1, 9), replace=False)
-        encoder = SimulatedFirstVisitEncoder(mdp.spec, stationary, tuple(cells.tolist()), NOISE)
+        encoder = FirstVisitEncoder(mdp.spec, stationary, tuple(cells.tolist()), NOISE)
         policy = rng.integers(2, size=(6, 4))
         t = mdp.sample(policy, rng)
         t = Trajectory(t.states, t.actions, (t.rewards > 0.5).astype(float))
@@ -149,18 +153,16 @@ def test_only_first_visits_of_asked_cells_are_counted(rng, stationary):
 
 
 def test_real_rewards_are_rounded_with_their_mean(rng):
-    encoder = SimulatedFirstVisitEncoder(Spec(2, 1, 2), True, (0,), NOISE)
+    encoder = FirstVisitEncoder(Spec(2, 1, 2), True, (0,), NOISE)
     t = Trajectory(np.array([0, 0, 0]), np.array([0, 0]), np.array([0.25, 1.0]))
     drawn = np.array([vector(encoder, t, rng)[-1] for _ in range(4000)])
     assert abs(drawn.mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 4000)
 
 
-class OneBitShort(SimulatedFirstVisitShuffler):
-    """Planted: one noise bit of one user is missing in every counter."""
-
-    def __call__(self, reports, rng):
-        batch, encoder = super().__call__(reports, rng), self._privatizer.encoder
-        return replace(batch, ones=batch.ones - (rng.random(encoder.size) < 0.5))
+def simulated(encoder, people, source):
+    """The batch of people of whose messages only the totals are drawn."""
+    reports = [fast.simulated_report(encoder, person, source) for person in people]
+    return fast.simulated_batch(encoder, reports, source, 0)
 
 
 def test_paths_have_one_law_at_the_analyser(rng):
@@ -168,17 +170,13 @@ def test_paths_have_one_law_at_the_analyser(rng):
     spec, users, runs = Spec(2, 1, 1), 3, 8000
     privacy = dc.Shuffle(8.0, 1e-2)
     t = Trajectory(np.array([0, 0]), np.array([0]), np.array([0.5]))
-    slow, fast = (build(spec, privacy, batches=[users], messages=messages) for messages in (True, False))
-    drawn = {}
-    for name, privatizer, shuffler in (
-        ("messages", slow, slow.shuffler),
-        ("fast", fast, fast.shuffler),
-        ("short", fast, OneBitShort(fast)),
-    ):
-        for either in (slow, fast):
-            either.encoder = replace(either.encoder, cells=(0, 1))
-        batches = ([privatizer.encoder.encode(t, rng) for _ in range(users)] for _ in range(runs))
-        drawn[name] = np.array([shuffler(batch, rng).ones for batch in batches])
+    mechanism, source = build(spec, privacy, batches=[users]), as_source(rng)
+    encoder, shuffler = replace(mechanism.encoder_of(0), cells=(0, 1)), mechanism.shuffler()
+    shuffler.begin(0, users, encoder)
+    messages = [shuffler([encoder.encode(t, rng) for _ in range(users)], rng).ones for _ in range(runs)]
+    totals = [simulated(encoder, [t] * users, source).ones for _ in range(runs)]
+    drawn = {"messages": np.array(messages), "fast": np.array(totals)}
+    drawn["short"] = drawn["fast"] - (rng.random(drawn["fast"].shape) < 0.5)  # planted: one bit of one user is missing
     kinds = {"noise alone": [2, 4, 5, 6, 7], "and data": [0, 1], "and rewards, rounded at random": [3]}
 
     def pvalues(one, other, columns):
@@ -192,46 +190,42 @@ def test_paths_have_one_law_at_the_analyser(rng):
         assert min(pvalues("messages", "fast", columns)) > 1e-6, what
         assert max(pvalues("messages", "short", columns)) < 1e-6, what
     noise = drawn["messages"][:, kinds["noise alone"]].ravel()
-    assert noise.std() == pytest.approx(fast.fresh_std, rel=0.03)
+    assert noise.std() == pytest.approx(mechanism.std(users, 2), rel=0.03)
 
 
 @pytest.mark.parametrize("stationary", [True, False])
 def test_tally_equals_reports_bit_for_bit(stationary):
     mdp = dc.envs.riverswim(states=4, horizon=6)
-    privatizer = build(mdp.spec, batches=[50], stationary=stationary)
-    privatizer.encoder = replace(privatizer.encoder, cells=(0, 3, 5))
-    assert privatizer.simulated
+    privatizer = at_work(build(mdp.spec, batches=[50], stationary=stationary))
+    encoder = replace(privatizer.encoder, cells=(0, 3, 5))
     people, policy = np.random.default_rng(0), mdp.optimal_policy
     states, actions, rewards = mdp.sample_many(policy, people, 50)
     one, two = (np.random.default_rng(1) for _ in range(2))
-    tally = privatizer.tally()
-    tally.add(states[:20], actions[:20], rewards[:20], one)
-    tally.add(states[20:], actions[20:], rewards[20:], one)
+    pieces = [[array[part] for array in (states, actions, rewards)] for part in (slice(20), slice(20, 50))]
+    short = tallied(BitTotals, privatizer, encoder, pieces, one, np.random.default_rng(2))
     rows = zip(states, actions, rewards, strict=True)
-    reports = [privatizer.encoder.encode(Trajectory(*row), two) for row in rows]
-    shuffled, tallied = privatizer.shuffler(reports, np.random.default_rng(2)), tally.batch(np.random.default_rng(2))
-    np.testing.assert_array_equal(shuffled.ones, tallied.ones)
-    assert (shuffled.messages, shuffled.users) == (tallied.messages, tallied.users)
+    reports = [fast.simulated_report(encoder, Trajectory(*row), as_source(two)) for row in rows]
+    shuffled = fast.simulated_batch(encoder, reports, as_source(np.random.default_rng(2)), 0)
+    np.testing.assert_array_equal(shuffled.ones, short.ones)
+    assert (shuffled.messages, shuffled.users, shuffled.version) == (short.messages, short.users, short.version)
     assert one.random() == two.random()
-    assert not build(messages=True).simulated
 
 
 @pytest.mark.parametrize("messages", [True, False])
 def test_counts_are_the_truth_within_their_error(rng, messages):
     mdp = dc.envs.riverswim(states=3, horizon=4)
-    privatizer = build(mdp.spec, batches=[40] * 3, messages=messages, failure=1e-4)
+    privatizer = at_work(build(mdp.spec, batches=[40] * 3, failure=1e-4))
     for cells in ((0, 1), (1, 3, 5), (4,)):
-        privatizer.encoder = replace(privatizer.encoder, cells=cells)
-        trajectories = [mdp.sample(mdp.optimal_policy, rng) for _ in range(40)]
-        truth = sum(literal(privatizer.encoder, t) for t in trajectories).reshape(len(cells), 5)
-        reports = [privatizer.encoder.encode(t, rng) for t in trajectories]
-        privatizer.collect(privatizer.shuffler(reports, rng))
-        got = privatizer.counts()
+        encoder = replace(privatizer.encoder, cells=cells)
+        people = [mdp.sample(mdp.optimal_policy, rng) for _ in range(40)]
+        truth = sum(literal(encoder, t) for t in people).reshape(len(cells), 5)
+        batch = batch_of(privatizer, people, rng, encoder) if messages else simulated(encoder, people, as_source(rng))
+        got = privatizer.observe(batch, encoder)
         assert tuple(got.cells) == cells
         for field, exact in (("visits", truth[:, 0]), ("transitions", truth[:, 1:-1])):
             assert np.abs(getattr(got, field) - exact).max() <= got.error
         assert np.abs(got.rewards - truth[:, -1]).max() <= got.error + 40
-        assert got.std == pytest.approx(privatizer.std(40, len(cells)))
+        assert got.std == pytest.approx(privatizer.mechanism.std(40, len(cells)))
     assert privatizer.count == 120
 
 
@@ -242,7 +236,7 @@ def test_the_guarantee_is_that_of_the_weakest_batch(batches, honest):
     spec = dc.envs.riverswim().spec
     privatizer = build(spec, dc.Shuffle(1.0, 1e-6, honest_fraction=honest), batches=batches)
     proven = []
-    for users, encoder in zip(sorted(set(batches)), privatizer.encoders, strict=True):
+    for users, encoder in privatizer.tables.items():
         assert [line[0] for line in encoder.noise] == [1, 2, 4, 8, 12]
         for J, m, p in encoder.noise:
             event = binomial.SymmetricEvent(int(honest * users) * m, p, 3 * J)
@@ -259,10 +253,11 @@ def test_other_noise_has_another_guarantee_also_if_it_was_asked_for_before():
     """Would catch a promise that is kept from before `recalibrate`, and hides half the noise."""
     privatizer = build(dc.envs.riverswim().spec, batches=[50])
     before = privatizer.guarantee.epsilon, privatizer.error
-    weaker = [
-        replace(encoder, noise=tuple((J, m, p / 4) for J, m, p in encoder.noise)) for encoder in privatizer.encoders
-    ]
-    privatizer.recalibrate(weaker)
+    weaker = {
+        users: replace(encoder, noise=tuple((J, m, p / 4) for J, m, p in encoder.noise)).to_json()
+        for users, encoder in privatizer.tables.items()
+    }
+    privatizer.recalibrate({"tables": weaker})
     assert before[0] <= 1.0
     assert privatizer.guarantee.epsilon > 1.2
     assert privatizer.error < before[1]
@@ -279,17 +274,15 @@ def test_fewer_cells_need_less_noise():
     assert cell_counts(12) == [1, 2, 4, 8, 12]
 
 
-@pytest.mark.parametrize("kind", [FirstVisitEncoder, SimulatedFirstVisitEncoder])
-def test_encoders_travel_as_json(kind):
-    encoder = kind(Spec(3, 2, 4, np.array([0.5, 0.5, 0.0])), True, (5, 1), NOISE)
-    assert encoders.from_json(encoder.to_json(), [kind.kind]) == encoder
+def test_encoders_travel_as_json():
+    encoder = FirstVisitEncoder(Spec(3, 2, 4, np.array([0.5, 0.5, 0.0])), True, (5, 1), NOISE)
+    assert codec.from_json(encoder.to_json(), ["first-visits"]) == encoder
     assert (encoder.noise_bits, encoder.probability) == (5, 0.4)
     with pytest.raises(ValueError, match="of the kind"):
-        encoders.from_json(encoder.to_json(), ["noisy"])
-    if kind is SimulatedFirstVisitEncoder:
-        with pytest.raises(ValueError, match="of the kind"):
-            encoders.from_json(encoder.to_json())
+        codec.from_json(encoder.to_json(), ["noisy"])
     document = json.loads(encoder.to_json())
+    with pytest.raises(ValueError, match="of the kind"):  # raw data of simulated people has no encoder
+        codec.from_json(json.dumps({**document, "kind": "simulated-first-visits"}))
     for key, bad in (
         ("cells", [1, 1]),
         ("cells", []),
@@ -306,12 +299,12 @@ def test_encoders_travel_as_json(kind):
     ):
         parameters = {**document["parameters"], key: bad}
         with pytest.raises(ValueError, match=r".") as caught:
-            encoders.from_json(json.dumps({**document, "parameters": parameters}), [kind.kind])
+            codec.from_json(json.dumps({**document, "parameters": parameters}))
         assert caught.type is dc.errors.InvalidInput
 
 
 def test_bad_data_is_named_and_not_repeated(rng):
-    encoder = build().encoder
+    encoder = build().encoder_of(0)
     bad = Trajectory(np.zeros(5, dtype=int), np.zeros(4, dtype=int), np.full(4, 98765.4))
     with pytest.raises(ValueError, match="rewards") as caught:
         encoder.encode(bad, rng)
@@ -319,10 +312,10 @@ def test_bad_data_is_named_and_not_repeated(rng):
 
 
 def test_malformed_batches_are_refused_and_change_nothing(rng):
-    privatizer = build(batches=[4, 5])
+    privatizer = at_work(build(batches=[4, 5]))
     t = Trajectory(np.zeros(5, dtype=int), np.zeros(4, dtype=int), np.ones(4))
-    good = privatizer.shuffler([privatizer.encoder.encode(t, rng) for _ in range(4)], rng)
-    before = privatizer.state()
+    good = batch_of(privatizer, [t] * 4, rng)
+    before = privatizer.reveal()
     for bad, error in (
         (t, TypeError),
         (privatizer.encoder.encode(t, rng), TypeError),
@@ -334,38 +327,41 @@ def test_malformed_batches_are_refused_and_change_nothing(rng):
         (replace(good, ones=good.ones + good.messages), ValueError),
     ):
         with pytest.raises(error):
-            privatizer.collect(bad)
-        assert privatizer.state() == before
-    with pytest.raises(ValueError, match="nothing has been released"):
-        privatizer.counts()
-    privatizer.collect(good)
+            privatizer.observe(bad)
+        assert privatizer.reveal() is before
+        assert (privatizer.count, privatizer.version) == (0, 0)
+    assert privatizer.last is None
+    with pytest.raises(ValueError, match="nothing to release"):
+        privatizer.release()
+    privatizer.observe(good)
     with pytest.raises(ValueError, match="calibrated for 5 users, got 4"):
-        privatizer.collect(good)
-    privatizer.collect(privatizer.shuffler([privatizer.encoder.encode(t, rng) for _ in range(5)], rng))
+        privatizer.observe(good)
+    privatizer.observe(batch_of(privatizer, [t] * 5, rng))
     with pytest.raises(ValueError, match="holds 9 users"):
-        privatizer.collect(good)
+        privatizer.observe(good)
 
 
 def test_a_shuffler_takes_reports_of_its_kind_only(rng):
-    fast, slow = build(batches=[2]), build(batches=[2], messages=True)
+    mechanism = build(batches=[2])
+    encoder, shuffler = mechanism.encoder_of(0), mechanism.shuffler()
     t = Trajectory(np.zeros(5, dtype=int), np.zeros(4, dtype=int), np.ones(4))
-    for one, other in ((fast, slow), (slow, fast)):
-        with pytest.raises(TypeError):
-            one.shuffler([other.encoder.encode(t, rng)] * 2, rng)
-    assert "not shown" in repr(slow.encoder.encode(t, rng))
-    assert isinstance(fast.encoder.encode(t, rng), SimulatedReport)
-    assert isinstance(slow.shuffler([slow.encoder.encode(t, rng)] * 2, rng), ShuffledBatch)
+    raw = fast.simulated_report(encoder, t, as_source(rng))
+    with pytest.raises(TypeError, match="expected a BitsReport, got SimulatedReport"):
+        shuffler([raw] * 2, rng)
+    assert "not shown" in repr(raw)
+    assert "not shown" in repr(encoder.encode(t, rng))
+    assert isinstance(shuffler([encoder.encode(t, rng) for _ in range(2)], rng), ShuffledBatch)
 
 
 @pytest.mark.parametrize("cells", [1, 4])
 def test_every_counter_sends_as_many_messages_touched_or_not(rng, cells):
-    privatizer = build(messages=True)
-    privatizer.encoder = encoder = replace(privatizer.encoder, cells=tuple(range(cells)))
+    mechanism = build()
+    encoder = replace(mechanism.encoder_of(0), cells=tuple(range(cells)))
     stays = Trajectory(np.zeros(5, dtype=int), np.zeros(4, dtype=int), np.ones(4))
     leaves = Trajectory(np.full(5, 2), np.ones(4, dtype=int), np.ones(4))
     shapes = {encoder.encode(t, rng).bits.shape for t in (stays, leaves)}
     assert shapes == {(cells * 5, encoder.messages)}
-    assert privatizer.messages_per_user(20, cells) == cells * 5 * encoder.messages
+    assert mechanism.messages_per_user(20, cells) == cells * 5 * encoder.messages
 
 
 def test_refusals():

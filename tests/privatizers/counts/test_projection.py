@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from discreet.privatizers import PrivateCounts
 from discreet.privatizers import project as project_counts
-from discreet.privatizers._kernels import project
-from tests.privatizers import projection_reference as reference
+from discreet.privatizers.counts._kernels import project
+from tests.privatizers.counts import projection_reference as reference
 
 LP_CELLS = 10_000
 EXAMPLES = 200  # hypothesis looks for odd numbers; the shapes of cells are tried 10,000 times, at random

@@ -16,11 +16,13 @@ import discreet as dc
 from discreet.mdp import LinearSpec, Trajectory
 from discreet.privacy import NoisyBatch, RawBatch, RawFeatureBatch, accounting
 from discreet.privacy.sensitivity import gram, product
-from discreet.privatizers import make_linear
-from discreet.privatizers.encoders import from_json
-from discreet.privatizers.features import FeatureLayout, RawFeatureEncoder
+from discreet.privatizers.codec import from_json
+from discreet.privatizers.features.encode import RawFeatureEncoder
+from discreet.privatizers.features.layout import FeatureLayout
+from discreet.privatizers.make import make
 from discreet.sums.spectral import matrix_bound, vector_bound
 from tests import linear
+from tests.privatizers.parties import at_work
 
 BUDGET = dc.Central(1.0, 1e-6, sum="tree")
 
@@ -31,15 +33,15 @@ def spec_of(features, horizon):
     return LinearSpec.dense(np.repeat(features[:, :, None, :], 2, axis=2) / 2, features, horizon=horizon)
 
 
-def build(spec, privacy=BUDGET, *, reads=16, bound=None, failure=0.05, seed=0):
-    return make_linear(
+def build(spec, privacy=BUDGET, *, reads=16, bound=None, failure=0.05):
+    return make(
+        "features",
         spec,
         privacy,
         feature_bound=math.sqrt(spec.dimension) * spec.horizon if bound is None else bound,
         capacity=reads,
         batches=[1] * reads,
         failure=failure,
-        rng=np.random.default_rng(seed),
     )
 
 
@@ -194,21 +196,18 @@ def test_assumption_2_holds_as_often_as_it_should(privacy):
     rng = np.random.default_rng(0)
     mdp = linear.world(rng, horizon=3)
     failed = {1.0: 0, 1 / 3: 0}
-    known = None
+    mechanism = build(mdp.spec, privacy, reads=8)
+    known, layout = mechanism.error, mechanism.layout
     for run in range(1000):
-        private = build(mdp.spec, privacy, reads=8, seed=run)
-        if known is not None:
-            private.__dict__["error"] = known
-        known = private.error
+        private = at_work(mechanism, run)
         bad = dict.fromkeys(failed, False)
-        total = np.zeros(private.layout.size)
+        total = np.zeros(layout.size)
         for _ in range(8):
             person = mdp.sample(np.zeros((3, 4), dtype=np.int64), rng)
             report = private.encoder.encode(person, rng)
-            raw = RawFeatureEncoder(private.layout, private.encoder.values).encode(person)
-            total += private.layout.vectors(raw.features[None], raw.targets[None])[0]
-            private.collect(private.shuffler([report], rng))
-            got, exact = private.counts(), private.layout.split(total)
+            raw = RawFeatureEncoder(layout, private.encoder.values).encode(person)
+            total += layout.vectors(raw.features[None], raw.targets[None])[0]
+            got, exact = private.observe(mechanism.shuffler()([report], rng)), layout.split(total)
             for kind, G, g in (("reward", exact[0], exact[1]), ("value", exact[2], exact[3])):
                 shift, least, largest, nu = (
                     getattr(known, f"{kind}_{what}") for what in ("shift", "least", "largest", "nu")
@@ -234,13 +233,13 @@ def test_assumption_2_holds_as_often_as_it_should(privacy):
 def test_reports_out_of_bounds_are_clipped_at_the_server_too(rng):
     """A report that no encoder of ours would make: it counts as much as the longest honest one, and is not refused."""
     mdp = linear.world(rng)
-    private = build(mdp.spec)
+    private = at_work(build(mdp.spec))
     features, targets = np.full((1, 4, 5), 1e200), np.full((1, 4, 2), -7.0)
     features[0, 1], targets[0, 1, 1] = np.nan, np.inf
     private.collect(RawFeatureBatch(features, targets))
-    exact = private.sum._total
+    exact = private.reveal().total
     assert np.isfinite(exact).all()
-    assert all(np.linalg.norm(part) <= 1 / math.sqrt(2) + 1e-9 for part in parts(private.layout, exact))
+    assert all(np.linalg.norm(part) <= 1 / math.sqrt(2) + 1e-9 for part in parts(private.mechanism.layout, exact))
     for bad in (RawBatch(np.zeros((1, 1), dtype=np.int64), np.zeros((1, 1))), NoisyBatch(np.zeros((1, 3)))):
         with pytest.raises(TypeError, match="expected a RawFeatureBatch"):
             private.collect(bad)

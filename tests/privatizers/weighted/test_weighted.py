@@ -15,11 +15,14 @@ from hypothesis import strategies as st
 import discreet as dc
 from discreet.errors import CapacityExceeded, InvalidPersonalData
 from discreet.mdp import Spec, Trajectory
-from discreet.privacy import RawBatch, RawReport, RawTotals
-from discreet.privatizers.encoders import from_json
-from discreet.privatizers.weighted import make_weighted
-from discreet.privatizers.weights import SLACK, WeightedEncoder, WeightedLayout
+from discreet.privacy import RawBatch, RawReport
+from discreet.privatizers.codec import from_json
+from discreet.privatizers.make import make
+from discreet.privatizers.weighted.encode import WeightedEncoder
+from discreet.privatizers.weighted.layout import SLACK, WeightedLayout
+from discreet.runtime.tallies import WeightedTotals
 from tests.conftest import random_mdp
+from tests.privatizers.parties import at_work, tallied
 
 LAYOUTS = {
     "pooled": {},
@@ -37,6 +40,10 @@ DYADIC = [name for name in LAYOUTS if "off" not in name]
 
 def layout(name, states=2, actions=2, horizon=3):
     return WeightedLayout(Spec(states, actions, horizon), **LAYOUTS[name])
+
+
+def serve(where, privacy=None, *, capacity=9, horizon=2):
+    return at_work(make("weighted", where, privacy or dc.Central(1.0, 1e-6), capacity=capacity, horizon=horizon))
 
 
 def arbitrary(where, rng, *, wildest=6.0, spend=False):
@@ -174,10 +181,10 @@ def test_no_person_and_no_wish_is_too_much(data):
     rewards = data.draw(st.lists(number, min_size=H, max_size=H))
     x = vectors(encoder, (np.array([states]), np.array([actions]), np.array([rewards])))
     assert lengths(where, x).max() <= 1 + 1e-12
-    server = make_weighted(where, dc.NonPrivate(), capacity=1, horizon=1, rng=rng)
+    server = serve(where, dc.NonPrivate(), capacity=1)
     report = encoder.encode(Trajectory(np.array(states), np.array(actions), np.array(rewards)))
     server.collect(RawBatch(report.indices[None], report.values[None]))  # and the server agrees
-    np.testing.assert_allclose(server.sum.total, x[0], atol=1e-12)
+    np.testing.assert_allclose(server.reveal().total, x[0], atol=1e-12)
 
 
 def test_an_encoder_that_ignores_the_limit_is_found(rng):
@@ -194,7 +201,7 @@ def test_the_slack_of_the_server_is_in_the_sensitivity(rng):
     """Two vectors that are as long, and as opposed, as the server lets pass, are no further apart than is accounted."""
     for name in LAYOUTS:
         where = layout(name, horizon=2)
-        server = make_weighted(where, dc.NonPrivate(), capacity=9, horizon=1, rng=rng)
+        server = serve(where, dc.NonPrivate())
         cells, S, apart = where.cells, where.spec.states, np.zeros((2, where.size))
         start, rewards = 0, where.centre not in (0, 1)
         for sets, share in where.blocks:
@@ -292,27 +299,23 @@ def test_weights_look_at_the_past_only(rng):
 def test_sums_are_exact_in_any_order(rng, name):
     """What the tally adds up, what the server adds up and any other order have the same bits."""
     where = layout(name, states=3, horizon=9)
-    server = make_weighted(where, dc.NonPrivate(), capacity=10_000, horizon=1, rng=rng)
-    server.encoder = arbitrary(where, rng, wildest=2.0)
+    server, again = (serve(where, dc.NonPrivate(), capacity=400) for _ in range(2))
+    encoder = arbitrary(where, rng, wildest=2.0)
     people = adversarial(where, rng, 400)
-    indices, values = server.encoder.contributions(*people)
-    tally = server.tally()
-    tally.add(*(field[:150] for field in people))
-    tally.add(*(field[150:] for field in people))
-    batch = tally.batch()
-    assert batch.users == 400
+    indices, values = encoder.contributions(*people)
+    pieces = [[field[part] for field in people] for part in (slice(150), slice(150, 400))]
+    assert tallied(WeightedTotals, again, encoder, pieces, rng) is None
+    summed = again.reveal().total
+    assert again.count == again.reveal().users == 400
     for _ in range(3):
         order = rng.permutation(indices.size)
         total = np.zeros(where.size)
         for i in order:
             total[indices.ravel()[i]] += values.ravel()[i]
-        np.testing.assert_array_equal(total, batch.total)
-    reports = [server.encoder.encode(Trajectory(*(field[k] for field in people))) for k in range(400)]
-    server.collect(server.shuffler(reports))
-    np.testing.assert_array_equal(server.sum.total, batch.total)
-    again = make_weighted(where, dc.NonPrivate(), capacity=10_000, horizon=1, rng=rng)
-    again.collect(batch)
-    np.testing.assert_array_equal(again.sum.total, batch.total)
+        np.testing.assert_array_equal(total, summed)
+    reports = [encoder.encode(Trajectory(*(field[k] for field in people))) for k in range(400)]
+    server.collect(server.mechanism.shuffler()(reports), encoder)
+    np.testing.assert_array_equal(server.reveal().total, summed)
 
 
 # --- the server
@@ -329,15 +332,14 @@ def good(where):
 
 def refused(where, indices, values, kind=InvalidPersonalData):
     """The server refuses, changes nothing and repeats nothing."""
-    private = dc.Central(1.0, 1e-6)
-    server = make_weighted(where, private, capacity=9, horizon=2, rng=np.random.default_rng(0))
-    before = server.state()
-    with pytest.raises(kind) as caught:
-        server.collect(RawBatch(indices, values))
-    after = server.state()
-    assert after["count"] == before["count"] == 0
-    assert not after["open"]
-    np.testing.assert_array_equal(after["total"], before["total"])
+    server = serve(where)
+    before = server.reveal()
+    for act in (server.collect, server.observe):
+        with pytest.raises(kind) as caught:
+            act(RawBatch(indices, values))
+    assert server.reveal() is before
+    assert (server.count, server.version, before.users, before.reads) == (0, 0, 0, 0)
+    assert not before.total.any()
     assert not any(secret in str(caught.value) for secret in ("77", "nan", "inf"))
     return str(caught.value)
 
@@ -348,7 +350,7 @@ def test_the_server_refuses_what_the_proof_does_not_cover(name):
     everything, x = np.arange(where.size)[None], good(where)
     cells, S = where.cells * where.blocks[0][0], where.spec.states
     n, r = cells * S, cells * (S + 1)
-    server = make_weighted(where, dc.Central(1.0, 1e-6), capacity=9, horizon=2, rng=np.random.default_rng(0))
+    server = serve(where)
     server.collect(RawBatch(everything, x[None]))
     for place, change in (
         (0, x * 1.001),  # too long
@@ -395,15 +397,16 @@ def test_the_server_refuses_what_is_no_vector(indices, values):
 def test_the_server_takes_batches_only():
     where = layout("pooled")
     for privacy in (dc.NonPrivate(), dc.Central(1.0, 1e-6)):
-        server = make_weighted(where, privacy, capacity=9, horizon=2, rng=np.random.default_rng(0))
+        server = serve(where, privacy)
         for wrong in (RawReport(np.arange(1), np.ones(1)), Trajectory(np.zeros(4, int), np.zeros(3, int), np.ones(3))):
             with pytest.raises(TypeError, match="expected a RawBatch"):
                 server.collect(wrong)
-        for total, users, kind in ((np.zeros(3), 1, ValueError), (np.zeros(where.size), 0, ValueError)):
-            with pytest.raises(kind):
-                server.collect(RawTotals(total, users))
+        state, total = server.reveal(), np.zeros(where.size)
+        for wrong, users in ((np.zeros(3), 1), (total, 0), (total[None], 1), (total + np.nan, 1)):
+            with pytest.raises(InvalidPersonalData):
+                server.mechanism.sum.added_total(state, wrong, users)
         with pytest.raises(CapacityExceeded):
-            server.collect(RawTotals(np.zeros(where.size), 10))
+            server.mechanism.sum.added_total(state, total, 10)
         assert server.count == 0
 
 
@@ -428,7 +431,7 @@ def test_layouts_without_a_proof_are_refused():
         (dc.Shuffle(1.0, 1e-6), "trusted server, got Shuffle"),
     ):
         with pytest.raises(ValueError, match=message):
-            make_weighted(WeightedLayout(spec), privacy, capacity=1, horizon=1, rng=np.random.default_rng(0))
+            serve(WeightedLayout(spec), privacy)
 
 
 def test_an_encoder_refuses_people_of_other_worlds():

@@ -1,4 +1,4 @@
-"""The central privatizer: what it releases, promises and refuses."""
+"""Counts with central noise: what is released, promised and refused."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ import numpy as np
 import pytest
 
 import discreet as dc
-from discreet import privatizers
 from discreet.privacy import accounting
 from discreet.privacy.sensitivity import tabular
-from discreet.privatizers.central import choose_sum
+from discreet.privatizers.counts.serve import choose_sum
+from discreet.privatizers.make import make
 from tests.conftest import random_mdp
+from tests.privatizers.parties import at_work, batch_of
 
 RIVERSWIM = dc.envs.riverswim().spec
 
 
-def build(privacy, spec=RIVERSWIM, *, capacity=50, horizon=None, stationary=False, seed=0, failure=0.05):
-    return privatizers.make(
+def build(privacy, spec=RIVERSWIM, *, capacity=50, horizon=None, stationary=False, failure=0.05):
+    return make(
+        "counts",
         spec,
         privacy,
         capacity=capacity,
         batches=[1] * (horizon or capacity),
         stationary=stationary,
         failure=failure,
-        rng=np.random.default_rng(seed),
     )
 
 
@@ -33,22 +34,20 @@ def build(privacy, spec=RIVERSWIM, *, capacity=50, horizon=None, stationary=Fals
 @pytest.mark.parametrize("stationary", [True, False])
 def test_counts_are_the_truth_within_their_error(rng, stationary, release):
     mdp = random_mdp(rng, 3, 2, 4)
-    exact = privatizers.make(mdp.spec, dc.NonPrivate(), capacity=50, batches=[10] * 5, stationary=stationary, rng=rng)
-    private = build(dc.Central(1.0, 1e-6, release=release), mdp.spec, horizon=5, stationary=stationary, failure=1e-6)
-    assert not private.counts().visits.any()
+    exact = at_work(build(dc.NonPrivate(), mdp.spec, stationary=stationary))
+    asked = dc.Central(1.0, 1e-6, release=release)
+    private = at_work(build(asked, mdp.spec, horizon=5, stationary=stationary, failure=1e-6))
+    assert not private.last.visits.any()
     for _ in range(5):
         trajectories = [mdp.sample(mdp.optimal_policy, rng) for _ in range(10)]
-        for privatizer in (exact, private):
-            reports = [privatizer.encoder.encode(t, rng) for t in trajectories]
-            privatizer.collect(privatizer.shuffler(reports, rng))
-        truth, released = exact.counts(), private.counts()
+        truth, released = (p.observe(batch_of(p, trajectories, rng)) for p in (exact, private))
         for field in ("visits", "transitions", "rewards"):
             difference = getattr(released, field) - getattr(truth, field)
             assert np.abs(difference).max() <= released.error
             assert difference.std() > 0
         if release == "mr":
             np.testing.assert_allclose(released.visits, released.transitions.sum(axis=3))
-        np.testing.assert_array_equal(private.counts().visits, released.visits)  # reading again changes nothing
+        assert private.last is released  # looking again draws nothing
     assert private.count == 50
 
 
@@ -113,7 +112,7 @@ def test_a_contribution_beyond_the_sensitivity_is_refused(rng):
     from discreet.privacy import RawBatch
 
     for stationary in (False, True):
-        privatizer = build(dc.Central(1.0), capacity=5, stationary=stationary)
+        privatizer = at_work(build(dc.Central(1.0), capacity=5, stationary=stationary))
         H = RIVERSWIM.horizon
         for values, repeat in ((1e6, 1), (-1.0, 1), (1.0, 2)):
             forged = RawBatch(np.tile(np.arange(3 * H), (1, repeat)), np.full((1, 3 * H * repeat), values))
@@ -126,7 +125,7 @@ def test_a_contribution_beyond_the_sensitivity_is_refused(rng):
         mdp = dc.envs.riverswim()
         for action in (0, 1):  # honest users, also those who stay in one cell
             trajectory = mdp.sample(np.full((20, 6), action), rng)
-            privatizer.collect(privatizer.shuffler([privatizer.encoder.encode(trajectory, rng)], rng))
+            privatizer.collect(batch_of(privatizer, [trajectory], rng))
         assert privatizer.count == 2
 
 
@@ -139,24 +138,24 @@ def test_derived_visits_have_a_larger_error_of_their_own():
 
 def test_one_user_too_many_changes_nothing(rng):
     mdp = dc.envs.riverswim()
-    privatizer = build(dc.Central(1.0), capacity=2)
-    reports = [privatizer.encoder.encode(mdp.sample(mdp.optimal_policy, rng), rng) for _ in range(3)]
-    privatizer.collect(privatizer.shuffler(reports[:2], rng))
-    released = privatizer.counts().visits
+    privatizer = at_work(build(dc.Central(1.0), capacity=2))
+    people = [mdp.sample(mdp.optimal_policy, rng) for _ in range(3)]
+    privatizer.observe(batch_of(privatizer, people[:2], rng))
+    kept, last = privatizer.reveal(), privatizer.last
     with pytest.raises(ValueError, match="2 users"):
-        privatizer.collect(privatizer.shuffler(reports[2:], rng))
-    np.testing.assert_array_equal(privatizer.counts().visits, released)
+        privatizer.observe(batch_of(privatizer, people[2:], rng))
+    assert privatizer.reveal() is kept
+    assert privatizer.last is last
+    assert privatizer.count == 2
     with pytest.raises(TypeError, match="RawBatch"):
-        privatizer.collect(reports[0])
+        privatizer.collect(privatizer.encoder.encode(people[0], rng))
 
 
 def test_another_seed_is_other_noise_and_the_same_is_the_same(rng):
     mdp = dc.envs.riverswim()
-    report = build(dc.Central(1.0)).encoder.encode(mdp.sample(mdp.optimal_policy, rng), rng)
-    reads = []
+    person, reads = mdp.sample(mdp.optimal_policy, rng), []
     for seed in (0, 0, 1):
-        privatizer = build(dc.Central(1.0), seed=seed)
-        privatizer.collect(privatizer.shuffler([report], rng))
-        reads.append(privatizer.counts().visits)
+        privatizer = at_work(build(dc.Central(1.0)), seed)
+        reads.append(privatizer.observe(batch_of(privatizer, [person], rng)).visits)
     np.testing.assert_array_equal(reads[0], reads[1])
     assert not np.array_equal(reads[0], reads[2])

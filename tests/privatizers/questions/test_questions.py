@@ -11,23 +11,29 @@ import numpy as np
 import pytest
 
 import discreet as dc
+from discreet.errors import InvalidPersonalData
 from discreet.mdp import Spec, Trajectory
 from discreet.privacy import AnswerBatch, SampledBatch
-from discreet.privatizers import NoisyLocal, QuestionLocal, encoders
-from discreet.privatizers.asking import QuestionEncoder
+from discreet.privatizers import codec
+from discreet.privatizers.counts.serve import NoisyCounts
+from discreet.privatizers.questions.encode import QuestionEncoder
+from discreet.privatizers.questions.serve import Questions
 from discreet.privatizers.randomisers import RANDOMISERS, choose
+from discreet.runtime import fast
+from discreet.runtime.tallies import AnswerRows, Batches
 from tests.conftest import TRUST, make_agent, random_mdp
+from tests.privatizers.parties import at_work, batch_of, tallied
 
 HIDING = tuple(RANDOMISERS)
 
 
 def build(spec, epsilon=1.0, *, stationary=True, capacity=100_000, probabilities=None, **options):
-    privatizer = QuestionLocal(
+    mechanism = Questions(
         spec, dc.Local(epsilon, sum="questions", **options), capacity=capacity, stationary=stationary, failure=0.05
     )
     if probabilities is not None:
-        privatizer.encoder = dataclasses.replace(privatizer.encoder, probabilities=probabilities)
-    return privatizer
+        mechanism.encoder = dataclasses.replace(mechanism.encoder, probabilities=probabilities)
+    return mechanism
 
 
 def about(privatizer, kind, *cell):
@@ -139,15 +145,13 @@ def test_many_users_would_show_a_wrong_debiasing_factor(hiding):
     n, rng = 400_000, np.random.default_rng(0)
     spec = Spec(4, 1, 2)
     for kind, truth in ((0, [0.0, 0.0, 1.0, 0.0]), (1, [0.0, 1.0])):
-        privatizer = build(spec, 3.0, capacity=n, randomiser=hiding)
-        privatizer.encoder = about(privatizer, kind, 0, 1, 0)
-        tally = privatizer.tally()
+        mechanism = build(spec, 3.0, capacity=n, randomiser=hiding)
+        privatizer, encoder = at_work(mechanism), about(mechanism, kind, 0, 1, 0)
         people = ([1, 2, 2], [0, 0], [1.0, 1.0])
-        tally.add(*(np.tile(np.array(part), (n, 1)) for part in people), rng)
-        privatizer.collect(tally.batch())
-        counts = privatizer.counts()
+        everybody = [np.tile(np.array(part), (n, 1)) for part in people]
+        counts = privatizer.observe(tallied(AnswerRows, privatizer, encoder, [everybody], rng), encoder)
         found = (counts.rewards if kind else counts.transitions)[0, 1, 0]
-        hidden = privatizer.encoder.randomisers[kind]
+        hidden = encoder.randomisers[kind]
         for estimate, holds in zip(found, truth, strict=True):
             error = math.sqrt(n * hidden.variance(1, holds=bool(holds)))
             for factor in (1.0, 1.02, 0.98) if holds else (1.0,):
@@ -195,12 +199,11 @@ class Anywhere(QuestionEncoder):
 
 def _stay(encoder, mdp, n, rng):
     """The estimated probability of staying in state 0, and its standard error."""
-    privatizer = build(mdp.spec, 30.0, capacity=n)  # hardly any noise
-    encoder = about(privatizer, 0, 0, 0, 0) if encoder is None else encoder
+    privatizer = at_work(build(mdp.spec, 30.0, capacity=n))  # hardly any noise
+    encoder = about(privatizer.mechanism, 0, 0, 0, 0) if encoder is None else encoder
     policy = np.zeros((mdp.horizon, 2), dtype=np.int64)
-    reports = [encoder.encode(mdp.sample(policy, rng), rng) for _ in range(n)]
-    privatizer.collect(privatizer.shuffler(reports, rng))
-    found = privatizer.counts().transitions[0, 0, 0]
+    people = [mdp.sample(policy, rng) for _ in range(n)]
+    found = privatizer.observe(batch_of(privatizer, people, rng, encoder), encoder).transitions[0, 0, 0]
     share = found[0] / found.sum()
     return share, math.sqrt(share * (1 - share) / found.sum())
 
@@ -223,20 +226,19 @@ def test_answers_are_unbiased_and_have_their_variance(stationary, hiding):
     spec, n, rng = Spec(3, 1, 3), 20_000, np.random.default_rng(3)
     person = Trajectory(np.array([0, 1, 1, 2]), np.zeros(3, dtype=np.int64), np.array([0.0, 0.25, 1.0]))
     for kind, truth in ((0, [0.0, 1.0, 0.0]), (1, [0.75, 0.25])):
-        privatizer = build(spec, stationary=stationary, randomiser=hiding, capacity=n)
-        encoder = about(privatizer, kind, 0 if stationary else 1, 1, 0)  # state 1, first visited at step 1
+        mechanism = build(spec, stationary=stationary, randomiser=hiding, capacity=n)
+        privatizer = at_work(mechanism)
+        encoder = about(mechanism, kind, 0 if stationary else 1, 1, 0)  # state 1, first visited at step 1
         values = []
         for _ in range(200):
-            reports = [encoder.encode(person, rng) for _ in range(n // 200)]
-            privatizer.collect(privatizer.shuffler(reports, rng))
-            counts = privatizer.counts()
+            counts = privatizer.observe(batch_of(privatizer, [person] * (n // 200), rng, encoder), encoder)
             assert counts.asked.sum() == counts.asked[kind, 0 if stationary else 1, 1, 0] == n // 200
             values.append((counts.rewards if kind else counts.transitions)[0 if stationary else 1, 1, 0] / (n // 200))
         mean, error = np.mean(values, axis=0), np.std(values, axis=0, ddof=1) / math.sqrt(200)
         assert (np.abs(mean - truth) < 5 * error).all()
         if kind == 0:
             std = np.sqrt(np.var(values, axis=0, ddof=1)[[0, 2]].mean() * (n // 200))
-            assert std == pytest.approx(privatizer.user_std["transitions"], rel=0.15)
+            assert std == pytest.approx(mechanism.user_std["transitions"], rel=0.15)
 
 
 @pytest.mark.parametrize("hiding", [*HIDING, "auto"])
@@ -248,29 +250,29 @@ def test_the_tally_is_the_protocol_bit_for_bit(stationary, hiding, rng):
     probabilities = rng.dirichlet(np.ones(2 * steps * 12)).reshape(2, steps, 4, 3)
     probabilities[0, 0, 0, 0] += probabilities[1, -1, -1, -1]
     probabilities[1, -1, -1, -1] = 0.0  # a last question that is never asked
-    privatizer = build(mdp.spec, stationary=stationary, probabilities=probabilities, randomiser=hiding)
-    assert privatizer.simulated
+    privatizer = at_work(build(mdp.spec, stationary=stationary, probabilities=probabilities, randomiser=hiding))
     data = mdp.sample_many(rng.integers(3, size=(5, 4)), rng, 300)
     data[2][:] = rng.random(data[2].shape)  # real rewards are rounded the same way
     single, many = (np.random.default_rng(7) for _ in range(2))
-    reports = [privatizer.encoder.encode(Trajectory(*row), single) for row in zip(*data, strict=True)]
-    one, tally = privatizer.shuffler(reports), privatizer.tally()
-    for part in (slice(0, 100), slice(100, 101), slice(101, 300)):
-        tally.add(*(array[part] for array in data), many)
-    two = tally.batch(many)
+    one = batch_of(privatizer, [Trajectory(*row) for row in zip(*data, strict=True)], single)
+    parts = slice(0, 100), slice(100, 101), slice(101, 300)
+    pieces = [[array[part] for array in data] for part in parts]
+    two = tallied(AnswerRows, privatizer, privatizer.encoder, pieces, many)
     np.testing.assert_array_equal(one.questions, two.questions)
     np.testing.assert_array_equal(one.support, two.support)
     assert one.support.dtype == two.support.dtype
+    assert one.version == two.version == 0
     assert single.random() == many.random()
 
 
-def test_a_foreign_encoder_is_not_tallied():
-    """What stands for the users must do what they do."""
-    privatizer = build(Spec(2, 1, 2))
-    privatizer.encoder = Anywhere(
-        privatizer.encoder.layout, privatizer.encoder.randomisers, privatizer.encoder.probabilities
-    )
-    assert not privatizer.simulated
+def test_a_foreign_mechanism_or_agent_is_not_tallied():
+    """What stands for the users must do what they do: short cuts are for exactly what they were written for."""
+    options = {"episodes": 10, "privacy": dc.Local(1.0)}
+    agent = dc.agents.make("discreet-vi", Spec(2, 1, 2), **options)
+    assert isinstance(fast.short_cut(agent), Batches)
+    agent.privatizer.mechanism.__class__ = type("Foreign", (Questions,), {})
+    assert fast.short_cut(agent) is None
+    assert fast.short_cut(type("Mine", (type(agent),), {})(Spec(2, 1, 2), **options)) is None
 
 
 @pytest.mark.parametrize("stationary", [False, True])
@@ -279,14 +281,14 @@ def test_an_encoder_travels_as_json(stationary, rng):
     steps = 1 if stationary else 2
     probabilities = rng.dirichlet(np.ones(12 * steps)).reshape(2, steps, 3, 2)
     encoder = build(spec, 0.7, stationary=stationary, probabilities=probabilities).encoder
-    again = encoders.from_json(encoder.to_json(), kinds=("questions",))
+    again = codec.from_json(encoder.to_json(), kinds=("questions",))
     assert isinstance(again, QuestionEncoder)
     assert again.layout == encoder.layout
     assert again.randomisers == encoder.randomisers
     np.testing.assert_array_equal(again.probabilities, encoder.probabilities)
     assert again.to_json() == encoder.to_json()
     with pytest.raises(ValueError, match="of the kind 'questions'"):
-        encoders.from_json(encoder.to_json(), kinds=("noisy", "sampled"))
+        codec.from_json(encoder.to_json(), kinds=("noisy", "sampled"))
 
 
 @pytest.mark.parametrize(
@@ -308,17 +310,16 @@ def test_an_encoder_that_hides_nothing_is_refused(parameters):
     document = json.loads(build(Spec(1, 1, 1)).encoder.to_json())
     document["parameters"] |= parameters
     with pytest.raises(ValueError):  # noqa: PT011 - whatever is wrong, in one of several words
-        encoders.from_json(json.dumps(document))
+        codec.from_json(json.dumps(document))
 
 
 def test_the_server_refuses_what_is_no_batch_of_answers(rng):
     """And nothing changes; the message never repeats a report."""
     mdp = random_mdp(rng, 3, 2, 2, per_step=False)
-    privatizer = build(mdp.spec, capacity=4)
+    privatizer = at_work(build(mdp.spec, capacity=4))
     policy = np.zeros((2, 3), dtype=np.int64)
-    good = privatizer.shuffler([privatizer.encoder.encode(mdp.sample(policy, rng), rng) for _ in range(3)])
-    privatizer.collect(good)
-    before = privatizer.counts()
+    good = batch_of(privatizer, [mdp.sample(policy, rng) for _ in range(3)], rng)
+    before = privatizer.observe(good)
     support = np.zeros((1, 4), dtype=np.bool_)
     padded = np.ones((1, 4), dtype=np.bool_)
     for questions, bits in (
@@ -330,25 +331,26 @@ def test_the_server_refuses_what_is_no_batch_of_answers(rng):
         (np.array([[0]]), support),
         (np.array([6]), padded),  # a reward has three answers
     ):
-        with pytest.raises(ValueError, match="bits"):
+        with pytest.raises(InvalidPersonalData, match="bits"):
             privatizer.collect(AnswerBatch(questions, bits))
     with pytest.raises(TypeError):
         privatizer.collect(SampledBatch(np.array([0]), support))
     with pytest.raises(ValueError, match="holds 4 users"):
         privatizer.collect(good)
-    after = privatizer.counts()
+    after = privatizer.release()
     assert privatizer.count == 3
     for name in ("asked", "transitions", "rewards"):
         np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
     with pytest.raises(TypeError):
-        privatizer.shuffler([mdp.sample(policy, rng)])
+        privatizer.mechanism.shuffler()([mdp.sample(policy, rng)])
 
 
 def test_the_error_bound_holds(rng):
     """Over all counts of many batches, added up."""
     mdp = random_mdp(rng, 2, 1, 2, per_step=False)
     policy, n = np.zeros((2, 2), dtype=np.int64), 2000
-    privatizer = build(mdp.spec, capacity=n)
+    mechanism = build(mdp.spec, capacity=n)
+    privatizer = at_work(mechanism)
     sums, truth = np.zeros((1, 2, 1, 2)), np.zeros((1, 2, 1, 2))
     for _ in range(20):
         data = mdp.sample_many(policy, rng, n // 20)
@@ -359,10 +361,9 @@ def test_the_error_bound_holds(rng):
                 answer = privatizer.encoder.answer(person, report.question, 0.0)
                 if answer < 2:
                     truth[0, report.question, 0, answer] += 1
-        privatizer.collect(privatizer.shuffler(reports))
-        sums += privatizer.counts().transitions
-        assert (np.abs(sums - truth) < privatizer.error).all()
-    assert privatizer.error < 10 * np.abs(sums - truth).max()  # and says something
+        sums += privatizer.observe(mechanism.shuffler()(reports)).transitions
+        assert (np.abs(sums - truth) < mechanism.error).all()
+    assert mechanism.error < 10 * np.abs(sums - truth).max()  # and says something
 
 
 @pytest.mark.parametrize("name", ["dp-ucbvi", "pucb", "private-ucb-vi", "private-ucb-po"])
@@ -373,9 +374,9 @@ def test_the_papers_agents_refuse_questions(name):
 
 def test_auto_stays_what_it_was_for_the_papers_agents():
     agent = make_agent("dp-ucbvi", Spec(6, 2, 20), episodes=10, privacy=dc.Local(1.0))
-    assert agent.privatizer.name == "sampled"
+    assert agent.mechanism.name == "sampled"
     assert isinstance(
-        make_agent("pucb", Spec(2, 2, 2), episodes=9, privacy=TRUST["local laplace"]).privatizer, NoisyLocal
+        make_agent("pucb", Spec(2, 2, 2), episodes=9, privacy=TRUST["local laplace"]).mechanism, NoisyCounts
     )
 
 
