@@ -87,12 +87,12 @@ def record(agent: LearningAgent) -> Record:
     The agent becomes one of a class that notes what it shows when a batch comes in.
     """
     require(agent.count == 0, "recording starts before the first user")
-    found = Record(shown(agent), agent.plan.encoder.to_json())
+    found = Record(shown(agent), agent.encoder.to_json())
 
     def add(released: Released, policy: NDArray[Any], count: int) -> None:
         users = count - sum(before.users for before in found.rounds)
         if agent.plan.version == released.version:
-            found.rounds.append(_Round(users, released, shown(agent), policy, agent.plan.encoder.to_json()))
+            found.rounds.append(_Round(users, released, shown(agent), policy, agent.encoder.to_json()))
         else:  # a compiled block is ahead of it
             found.rounds.append(_Round(users, released, None, policy, None))
 
@@ -154,7 +154,7 @@ def replay(played: Record, agent: LearningAgent) -> None:
         bool(np.array_equal(shown(agent), played.played)), "the first policy depends on more than public parameters"
     )
     require(
-        agent.plan.encoder.to_json() == played.encoder,
+        agent.encoder.to_json() == played.encoder,
         "what users are asked at first depends on more than public parameters",
     )
     for i, found in enumerate(played.rounds, start=1):
@@ -163,7 +163,7 @@ def replay(played: Record, agent: LearningAgent) -> None:
         require(found.released is not None, f"batch {i} was observed, and nothing was released")
         try:
             agent.observe(_Nobody(found.users))
-            now, policy, encoder = shown(agent), agent.plan.policy(0), agent.plan.encoder.to_json()
+            now, policy, encoder = shown(agent), agent.plan.policy(0), agent.encoder.to_json()
         except Exception as error:
             raise CheckFailed(
                 f"batch {i} cannot be replayed from what was released: {type(error).__name__}: {error}"
