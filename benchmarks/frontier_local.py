@@ -15,11 +15,11 @@ import time
 from dataclasses import replace
 
 import numpy as np
+from discreet.agents.discreet_local import LocalLearner, Settings
 
 import discreet as dc
 from discreet.agents import discreet_local
 from discreet.agents._kernels import discreet_local as kernels
-from discreet.agents.discreet_local import LocalLearner, Settings
 from discreet.privatizers import Answers, QuestionLocal
 
 FULL = Settings()

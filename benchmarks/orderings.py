@@ -14,9 +14,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
+from discreet.experiments.simulate import simulate
 
 import discreet as dc
-from discreet.experiments.simulate import simulate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,7 +13,7 @@ import numpy as np
 
 from discreet.noise import fast
 from discreet.privacy import Budget, Sensitivity
-from discreet.privatizers._kernels import project
+from discreet.privatizers.counts._kernels import project
 from discreet.sums import CENTRAL, PrivateSum, calibrated
 
 if TYPE_CHECKING:

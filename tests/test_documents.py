@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from discreet.cli import cli
@@ -54,7 +55,7 @@ def test_every_command_and_option_is_documented():
         parts = {name: command, **getattr(command, "commands", {})}
         for part, child in parts.items():
             assert part == name or f"`{part} " in section or f" {part} DIR" in section, part
-            for parameter in child.params:
+            for parameter in child.get_params(click.Context(child, help_option_names=[])):
                 for option in parameter.opts:
                     assert option.startswith("-") is False or f"`{option}`" in section, f"{name} {part} {option}"
 

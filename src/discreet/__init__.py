@@ -32,7 +32,7 @@ _MODULES = (
     "noise",
     "privacy",
     "privatizers",
-    "results",
+    "runtime",
     "sums",
     "testing",
     "theory",
@@ -89,12 +89,12 @@ if TYPE_CHECKING:
         noise,
         privacy,
         privatizers,
-        results,
         runtime,
         sums,
         testing,
         theory,
     )
+    from discreet.experiments import results
     from discreet.mdp import LinearMDP, TabularMDP, Trajectory
     from discreet.privacy import Budget, Central, Guarantee, Local, NonPrivate, Shuffle
     from discreet.runtime import simulate
@@ -103,6 +103,8 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"discreet.{name}")
+    if name == "results":  # a module of a room, known by its own name
+        return importlib.import_module("discreet.experiments.results")
     if name in _NAMES:
         return getattr(importlib.import_module(f"discreet.{_NAMES[name]}"), name)
     raise AttributeError(f"module 'discreet' has no attribute {name!r}")

@@ -57,7 +57,7 @@ def _register() -> None:
 
 def register_when_imported() -> None:
     """Registers at once if Gymnasium is there already, else as soon as it is."""
-    if "gymnasium" in sys.modules:
+    if sys.modules.get("gymnasium") is not None:
         _register()
     else:
         sys.meta_path.insert(0, _Waiter())

@@ -14,7 +14,7 @@ import pytest
 
 import discreet
 from discreet.cli import cli
-from discreet.experiments import run as run_module
+from discreet.experiments import engine
 
 KEYS = {"env", "agent", "guarantee", "regret", "suboptimal", "episodes", "seeds", "version"}
 
@@ -93,26 +93,66 @@ def test_the_budget_of_auto_is_that_of_what_it_would_be(discreet_):
         assert auto == discreet_(*asked, "--delta", delta, "--agent", name, *every)[1]
 
 
-def test_out_saves_numbers_and_a_picture(discreet_, tmp_path):
+def test_out_is_a_store_that_results_and_report_read(discreet_, tmp_path):
     out = tmp_path / "new" / "directory"
-    code, _, err = discreet_("run", "riverswim", "--episodes", "60", "--runs", "2", "--out", str(out))
+    code, printed, err = discreet_(
+        "run", "riverswim", "--episodes", "60", "--runs", "2", "--seed", "5", "--json", "--out", str(out)
+    )
     assert code == 0
     assert str(out / "regret.png") in err
     assert (out / "regret.png").read_bytes().startswith(b"\x89PNG")
-    document = json.loads((out / "run.json").read_text())
-    gaps = np.load(out / "gaps.npz")["gaps"]
-    assert gaps.shape == (2, 60)
-    np.testing.assert_allclose(gaps.sum(axis=1), document["regret"]["runs"])
-    assert document["settings"]["preset"] == "practical"
+    assert [run.regret for run in discreet.results.load(out).runs] == json.loads(printed)["regret"]["runs"]
+    code, listed, _ = discreet_("results", "ls", str(out), "--json")
+    assert code == 0
+    key = json.loads(listed)["runs"][0]["key"]
+    assert discreet_("results", "show", str(out), key)[0] == 0
+    assert discreet_("results", "export", str(out), str(tmp_path / "all.csv"))[0] == 0
+    assert discreet_("report", str(out))[0] == 0
+    assert (out / "report.html").exists()
 
 
-def test_without_matplotlib_the_numbers_are_saved_all_the_same(discreet_, tmp_path, monkeypatch):
+def test_a_second_run_adds_what_is_missing_and_nothing_is_done_twice(discreet_, tmp_path, monkeypatch):
+    """What is stored is read, and prints as if it had just been done; another setting goes into the same store."""
+    asked = ("run", "riverswim", "--episodes", "60", "--seed", "5", "--out", str(tmp_path / "store"))
+    _, first, _ = discreet_(*asked, "--runs", "2", "--json")
+    calls, real = [], engine.simulate
+    monkeypatch.setattr(engine, "simulate", lambda *a, **b: calls.append(1) or real(*a, **b))
+    code, again, _ = discreet_(*asked, "--runs", "2", "--json")
+    assert (code, again, calls) == (0, first, [])
+    code, more, _ = discreet_(*asked, "--runs", "3")
+    assert (code, len(calls)) == (0, 1)
+    assert "2 of 3 runs before" in more
+    assert discreet_(*asked, "--agent", "ubev")[0] == 0
+    runs = discreet.results.load(tmp_path / "store").runs
+    assert sorted(run.config["agent"] for run in runs) == ["ubev", "ucbvi", "ucbvi", "ucbvi"]
+
+
+def test_a_run_is_one_of_a_sweep(discreet_, tmp_path):
+    """The same configuration has the same key, so that a sweep can go on where a run ended."""
+    file, store = tmp_path / "sweep.toml", str(tmp_path / "store")
+    file.write_text('env = "chain"\nagent = "pucb"\nepisodes = 30\nruns = 2\nupdate_every = 3\nepsilon = 2\n')
+    asked = ("--agent", "pucb", "--episodes", "30", "--update-every", "3", "--epsilon", "2", "--seed", "0")
+    assert discreet_("run", "chain", *asked, "--out", store)[0] == 0
+    code, _, err = discreet_("sweep", str(file), "--out", store, "--workers", "1", "--resume")
+    assert code == 0
+    assert "1 of them new" in err
+
+
+def test_a_damaged_run_is_mended_and_done_again(discreet_, tmp_path):
+    asked = ("run", "chain", "--episodes", "20", "--runs", "2", "--seed", "1", "--json", "--out", str(tmp_path))
+    _, first, _ = discreet_(*asked)
+    next((tmp_path / "curves").glob("*.parquet")).write_bytes(b"x")
+    code, again, err = discreet_(*asked)
+    assert (code, again) == (0, first)
+    assert "mended" in err
+
+
+def test_without_matplotlib_the_runs_are_stored_all_the_same(discreet_, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    monkeypatch.delitem(sys.modules, "discreet.experiments.plot", raising=False)
     code, _, err = discreet_("run", "riverswim", "--episodes", "20", "--out", str(tmp_path))
     assert code == 0
     assert "pip install 'discreet[report]'" in err
-    assert (tmp_path / "run.json").exists()
+    assert len(discreet.results.load(tmp_path).runs) == 1
     assert not (tmp_path / "regret.png").exists()
 
 
@@ -336,7 +376,7 @@ def test_names_complete():
 
 
 def test_interrupting_keeps_the_finished_runs(discreet_, tmp_path, monkeypatch):
-    real, calls = run_module.simulate, []
+    real, calls = engine.simulate, []
 
     def simulate(*arguments, **options):
         calls.append(1)
@@ -344,11 +384,11 @@ def test_interrupting_keeps_the_finished_runs(discreet_, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return real(*arguments, **options)
 
-    monkeypatch.setattr(run_module, "simulate", simulate)
+    monkeypatch.setattr(engine, "simulate", simulate)
     code, out, err = discreet_("run", "riverswim", "--episodes", "20", "--runs", "5", "--json", "--out", str(tmp_path))
     assert code == 1
     assert len(json.loads(out)["regret"]["runs"]) == 2
-    assert len(json.loads((tmp_path / "run.json").read_text())["regret"]["runs"]) == 2
+    assert len(discreet.results.load(tmp_path).runs) == 2
     assert "2 of 5 runs" in err
 
 

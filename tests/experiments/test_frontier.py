@@ -10,8 +10,8 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("matplotlib")
 
 from discreet import results
-from discreet.experiments import conduct, frontier
-from discreet.experiments.reproduce import EXPERIMENTS
+from discreet.experiments import conduct
+from discreet.experiments.reproduce import EXPERIMENTS, frontier
 from discreet.experiments.sweep import Sweep
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from discreet import results
 from discreet.errors import InvalidInput, MissingExtra, StoreError
-from discreet.experiments import labels, plot, report
+from discreet.experiments import labels, report
 from discreet.experiments.engine import execute
+from discreet.experiments.figures import regret as plot
 from discreet.experiments.records import summarise, thin
 from discreet.experiments.store import Store
 from discreet.experiments.sweep import Sweep
@@ -61,6 +62,16 @@ class Kept:
 
     def curve(self, key):
         return self._curves[key]
+
+
+def label(row, among):
+    """The label of a run's setting among others."""
+    return labels.labels([*among, row])[row.labels["setting"]]
+
+
+def written(directory):
+    """The page of a store."""
+    return report.write(results.load(directory), directory, title=directory.resolve().name)[-1]
 
 
 class Page(HTMLParser):
@@ -127,13 +138,13 @@ def test_labels_say_what_differs_and_what_is_proven():
         run(calibration="sound")[0],
         run(trust="local", calibration="paper", proven=2.0)[0],
     ]
-    assert [labels.label(row, rows) for row in rows] == [
+    assert [label(row, rows) for row in rows] == [
         "ucbvi: no privacy",
         "dp-ucbvi, central, printed noise: ε = 2.051 (asked 1)",
         "dp-ucbvi, central, sound noise: ε = 1",
         "dp-ucbvi, local, printed noise: ε = 2 (asked 1)",
     ]
-    assert labels.label(rows[1], []) == "dp-ucbvi: ε = 2.051 (asked 1)"
+    assert label(rows[1], []) == "dp-ucbvi: ε = 2.051 (asked 1)"
 
 
 @pytest.mark.parametrize(
@@ -153,7 +164,7 @@ def test_labels_say_what_differs_and_what_is_proven():
 )
 def test_labels_tell_settings_apart(one, other, words):
     rows = [run(**one)[0], run(**other)[0]]
-    found = [labels.label(row, rows) for row in rows]
+    found = [label(row, rows) for row in rows]
     assert found[0] != found[1]
     for text, word in zip(found, words, strict=True):
         assert word in text
@@ -285,7 +296,7 @@ def test_nothing_to_draw_is_an_error(tmp_path):
     with pytest.raises(InvalidInput, match="no runs"):
         report.write(Kept(), tmp_path, title="")
     with pytest.raises(StoreError):
-        report.of_directory(tmp_path)
+        written(tmp_path)
 
 
 def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch):
@@ -295,7 +306,7 @@ def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch):
 
 
 def test_the_page_needs_nothing_but_itself(directory):
-    path = report.of_directory(directory)
+    path = written(directory)
     assert path == directory / "report.html"
     text = path.read_text()
     assert "http" not in text
@@ -315,12 +326,12 @@ def test_the_page_needs_nothing_but_itself(directory):
     for used in re.findall(r'url\(#([^)]+)\)|href="#([^"]+)"', text):
         assert "".join(used) in ids
     first = path.read_bytes()
-    assert report.of_directory(directory).read_bytes() == first
+    assert written(directory).read_bytes() == first
 
 
 def test_the_page_holds_every_guarantee_and_number(directory):
     loaded = results.load(directory)
-    text = Page(report.of_directory(directory).read_text()).text
+    text = Page(written(directory).read_text()).text
     for settings in labels.group(loaded.runs).values():
         for each in settings:
             assert each.label in text

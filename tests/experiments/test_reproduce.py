@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("matplotlib")
 
-from discreet.experiments import reproduce
 from discreet.experiments.reproduce import EXPERIMENTS
+from discreet.registry import Entry
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def tiny(monkeypatch):
     for name, found in EXPERIMENTS.items():
         people = 500 if name == "shuffle" else 60  # a stage of sdp-pe needs 480
         few = dataclasses.replace(found, quick={**found.quick, "episodes": people, "runs": 2})
-        monkeypatch.setitem(reproduce.EXPERIMENTS, name, few)
+        monkeypatch.setitem(EXPERIMENTS.entries, name, Entry(name, few))
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -128,7 +128,7 @@ def test_what_is_not_there_is_one_line(discreet_, arguments, code):
 
 def test_stages_are_drawn_over_time():
     """The last stage may be shorter than the one before: over its length, the line would turn back."""
-    from discreet.experiments.shuffle import active
+    from discreet.experiments.reproduce.shuffle import active
 
     configs = EXPERIMENTS["shuffle"].sweep(quick=True).configs
     config = next(each for each in configs if each["options"].get("policies") == "enumerate")

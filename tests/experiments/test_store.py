@@ -37,11 +37,11 @@ from discreet.errors import (
     StoreError,
     UnknownName,
 )
-from discreet.experiments import records
-from discreet.experiments import store as module
-from discreet.experiments.plot import write_file
+from discreet.experiments import files, records
+from discreet.experiments.files import write_file
 from discreet.experiments.records import host_facts, run_key, source_commit, summarise, thin
 from discreet.experiments.store import Store
+from discreet.experiments.store.index import Index
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -376,8 +376,7 @@ class TestWriters:
 PREAMBLE = """
 import os, signal, sys, time
 from pathlib import Path
-from discreet.experiments import store as module
-from discreet.experiments.parquet import unpack
+from discreet.experiments.store.parquet import unpack
 from discreet.experiments.records import run_key
 from discreet.experiments.store import Store
 from tests.experiments.test_store import config, finished
@@ -430,7 +429,8 @@ class TestKilled:
             import shutil
             base, place = Path(sys.argv[1]), Path(sys.argv[2])
             row, curve = finished(2)
-            watched = {"create", "lock", "_locked", "_acquire", "_tidy", "put", "_write", "_sync", "_enter", "_release"}
+            watched = {"create", "lock", "_locked", "held", "_acquire", "_release", "_tidy", "put", "_write"}
+            watched |= {"replacing", "sync", "add"}
             n, outcomes = 0, []
             while True:
                 n += 1
@@ -441,7 +441,8 @@ class TestKilled:
                     def trace(frame, event, argument):
                         global left
                         code = frame.f_code
-                        if not code.co_filename.endswith("experiments/store.py") or code.co_name not in watched:
+                        ours = "/experiments/" in code.co_filename
+                        if not ours or code.co_name not in watched:
                             return None
                         if event == "line":
                             left -= 1
@@ -700,7 +701,7 @@ class TestDisk:
             elif step == "replace":
                 patch.setattr(Path, "replace", full)
             else:
-                patch.setattr(module, "_sync", full)
+                patch.setattr(files, "sync", full)
             with pytest.raises(OSError, match="No space left") as caught:
                 store.put(row, curve)
         check_one_line(caught.value, str(store.curves / f"{row.key}.parquet"))
@@ -715,7 +716,7 @@ class TestDisk:
     def test_what_has_a_name_is_on_the_disk(self, tmp_path, monkeypatch):
         """A power cut must not leave the name of a curve without its bytes, nor a row without its curve."""
         store, events = filled(tmp_path, 1), []
-        fsync, replace, enter = os.fsync, Path.replace, Store._enter
+        fsync, replace, enter = os.fsync, Path.replace, Index.add
 
         def log(name, function):
             return lambda *arguments: (events.append(name(*arguments)), function(*arguments))[1]
@@ -725,10 +726,10 @@ class TestDisk:
 
         monkeypatch.setattr(os, "fsync", log(kind, fsync))
         monkeypatch.setattr(Path, "replace", log(lambda *_: "rename", replace))
-        monkeypatch.setattr(Store, "_enter", log(lambda *_: "row", enter))
+        monkeypatch.setattr(Index, "add", log(lambda *_: "row", enter))
         store.put(*finished(1))
         assert events == ["flush file", "rename", "flush directory", "row"]
-        with store._database() as db:
+        with store._rows.database() as db:
             assert db.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
 
     def test_an_index_that_cannot_grow(self, tmp_path, monkeypatch):
@@ -882,6 +883,6 @@ class TestResults:
 
     def test_listing_imports_nothing_heavy(self, loaded, python):
         place = str(loaded._store.directory)
-        code = f"import sys, discreet.results; discreet.results.load({place!r}); print(*sys.modules)"
+        code = f"import sys; from discreet import results; results.load({place!r}); print(*sys.modules)"
         heavy = ("pyarrow", "numba", "scipy", "pandas", "dp_accounting", "gymnasium")
         assert not [name for name in python(code).split() if name.split(".")[0] in heavy]

@@ -22,8 +22,9 @@ pytest.importorskip("pyarrow")
 from discreet import results
 from discreet.errors import InvalidInput, StoreError
 from discreet.experiments import conduct, engine
+from discreet.experiments.setting import build, keys
 from discreet.experiments.store import Store
-from discreet.experiments.sweep import KEYS, Sweep, build
+from discreet.experiments.sweep import Sweep
 
 SMALL = {
     "env": ["riverswim:states=3,horizon=4", "chain"],
@@ -76,7 +77,7 @@ def test_whatever_is_wrong_is_said_before_anything_runs(change, message):
 
 def test_every_key_is_documented(request):
     page = (request.config.rootpath / "docs" / "sweeps.md").read_text()
-    for key in (*KEYS, "runs", "seed", "alpha", "keep", "name"):
+    for key in (*keys(), "runs", "seed", "alpha", "keep", "name"):
         assert f"`{key}`" in page
 
 
@@ -141,7 +142,7 @@ def test_what_was_left_open_is_stored_as_it_was_decided(tmp_path):
         assert own or isinstance(resolved["update_every"], int | str)
         _, agent = build(run.config)
         assert agent.name == resolved["agent"]
-        assert agent.mechanism == (resolved["sum"], resolved["noise"])
+        assert (agent.mechanism.name, agent.mechanism.noise) == (resolved["sum"], resolved["noise"])
 
 
 def test_a_damaged_run_is_named_and_done_again(tmp_path):

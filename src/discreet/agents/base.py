@@ -6,10 +6,11 @@ import dataclasses
 import inspect
 import weakref
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 
+from discreet.agents.protocol import Agent
 from discreet.agents.rounds import Plan, Proposal, Schedule
 from discreet.errors import (
     CapacityExceeded,
@@ -30,55 +31,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from discreet.agents.rounds import Listed, Stages
+    from discreet.agents.rounds import Listed, Policy, Stages
     from discreet.mdp import Spec
     from discreet.noise import Seed, Source
     from discreet.privacy import Guarantee
-    from discreet.privatizers import Encoder, Mechanism, Shuffler
+    from discreet.privatizers import AnyMechanism, AnyPrivatizer, AnyShuffler, Encoder
 
 __all__ = ["Agent", "LearningAgent", "default_update"]
 
 _SOURCES = (Role.ENCODER, Role.SHUFFLER, Role.NOISE)
-
-
-class Agent(Protocol):
-    """What `discreet.simulate` and `discreet.testing.check_agent` ask of an agent; yours need not inherit anything.
-
-    A user plays ``policy``; ``encoder.encode`` turns the trajectory into a report on the user's device; after
-    ``batch_size`` users the ``shuffler`` makes a batch of the reports, and ``observe`` shows it to the server.
-    """
-
-    spec: Spec
-    episodes: int
-
-    @property
-    def encoder(self) -> Encoder[Report]:
-        """At the user."""
-
-    @property
-    def shuffler(self) -> Shuffler[Any, Any]:
-        """Between the users and the server."""
-
-    @property
-    def policy(self) -> NDArray[Any]:
-        """For the next slot, (H, S) or (H, S, A); depends on earlier batches only."""
-
-    @property
-    def batch_size(self) -> int:
-        """Size of the current batch: public."""
-
-    @property
-    def count(self) -> int:
-        """Number of users observed."""
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is proven for this agent."""
-
-    def observe(self, batch: Any) -> None:
-        """At the server: updates the sums and plans anew."""
 
 
 class _Mind(NamedTuple):
@@ -118,7 +79,7 @@ class LearningAgent:
     fast: ClassVar[bool] = False
     _saved: Path | None = None
 
-    def __init_subclass__(cls, **given: Any) -> None:
+    def __init_subclass__(cls, **given: object) -> None:
         super().__init_subclass__(**given)
         cls.fast = vars(cls).get("fast", False)
 
@@ -152,8 +113,8 @@ class LearningAgent:
         self.sources: dict[Role, Source] = {
             role: FastSource(stream(self.seed, role, self._identity)) for role in _SOURCES
         }
-        self.on_release: Callable[[Any, NDArray[Any], int], None] | None = None
-        self.privatizer: Privatizer[Any, Any, Any] = Privatizer(self._build(), self.sources[Role.NOISE])
+        self.on_release: Callable[[Any, Policy, int], None] | None = None
+        self.privatizer: AnyPrivatizer = Privatizer(self._build(), self.sources[Role.NOISE])
         self._seen: weakref.WeakSet[Batch] = weakref.WeakSet()
         self._shuffler = self.mechanism.shuffler()
         self._mind = self._begun()
@@ -175,7 +136,7 @@ class LearningAgent:
         found: list[int] = np.diff(self.schedule.ends(0, self.episodes), prepend=0).tolist()
         return found
 
-    def _build(self) -> Mechanism[Any, Any, Any]:
+    def _build(self) -> AnyMechanism:
         """Returns what is asked, under the trust model."""
         raise NotImplementedError
 
@@ -198,12 +159,12 @@ class LearningAgent:
         raise NotImplementedError
 
     @property
-    def mechanism(self) -> Mechanism[Any, Any, Any]:
+    def mechanism(self) -> AnyMechanism:
         """What is asked and answered for: public."""
         return self.privatizer.mechanism
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, object]:
         """What `discreet.agents.make` was given, beside the sizes and the seed."""
         names = [name for name in inspect.signature(type(self)).parameters if name not in ("spec", "episodes", "seed")]
         return {name: getattr(self.schedule if name == "update_every" else self, name) for name in names}
@@ -260,7 +221,7 @@ class LearningAgent:
         return self._mind.plan
 
     @property
-    def policy(self) -> NDArray[Any]:
+    def policy(self) -> Policy:
         """For the next slot, (H, S) or (H, S, A): that after the reports which the shuffler holds.
 
         Reading it changes nothing. Whoever keeps the reports of a batch elsewhere asks ``plan.policy(slot)``.
@@ -274,7 +235,7 @@ class LearningAgent:
         return self.plan.encoder
 
     @property
-    def shuffler(self) -> Shuffler[Any, Any]:
+    def shuffler(self) -> AnyShuffler:
         """What makes a batch of reports; it holds those in transit."""
         self._check_here()
         plan = self.plan  # its round is what the shuffler works for

@@ -30,13 +30,15 @@ References:
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from discreet.agents.tabular import TabularAgent
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 __all__ = ["DPUCBVI"]
@@ -55,11 +57,12 @@ class DPUCBVI(TabularAgent):
     projects = True
 
     @property
-    def kernel(self) -> Any:
+    def kernel(self) -> Callable[..., None]:
         """The compiled planner."""
         from discreet.agents._kernels import dp_ucbvi
 
-        return dp_ucbvi.plan
+        found: Callable[..., None] = dp_ucbvi.plan
+        return found
 
     def error_bound(self, error: float) -> float:
         """Returns Assumption 3.1's E, of which the projection allows a quarter."""

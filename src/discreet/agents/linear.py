@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,13 +31,15 @@ from discreet.mdp import LinearSpec
 from discreet.privatizers.make import make
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-    from discreet.agents.rounds import Proposal
+    from discreet.agents.rounds import Policy, Proposal
     from discreet.mdp import Spec
     from discreet.noise import Seed
     from discreet.privacy import TrustModel
-    from discreet.privatizers import Mechanism
+    from discreet.privatizers import AnyMechanism
     from discreet.privatizers.features.serve import PrivateGrams, Regulariser
 
 __all__ = ["LinearAgent"]
@@ -89,7 +91,7 @@ class LinearAgent(LearningAgent):
             seed=seed,
         )
 
-    def _build(self) -> Mechanism[Any, Any, Any]:
+    def _build(self) -> AnyMechanism:
         return make(
             "features",
             self.features,
@@ -120,7 +122,7 @@ class LinearAgent(LearningAgent):
         return bounds
 
     @property
-    def kernel(self) -> Any:
+    def kernel(self) -> Callable[..., tuple[int, int]]:
         """The compiled planner."""
         raise NotImplementedError
 
@@ -149,7 +151,7 @@ class LinearAgent(LearningAgent):
 
     def _start(self, first: PrivateGrams, size: int, rng: np.random.Generator) -> tuple[Planned, Proposal]:
         H, S, A = self.spec.horizon, self.spec.states, self.spec.actions
-        policy: NDArray[Any] = np.full((H, S, A), 1 / A) if self.mixed else np.zeros((H, S), dtype=np.int64)
+        policy: Policy = np.full((H, S, A), 1 / A) if self.mixed else np.zeros((H, S), dtype=np.int64)
         return self._learn(Planned(np.zeros((H, S, A)), np.zeros((H + 1, S)), policy), first, 0, size, rng)
 
     def _learn(

@@ -15,11 +15,13 @@ References:
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from discreet.agents.linear import LinearAgent
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from discreet.agents.tabular import Planned
 
 __all__ = ["LinOptPO"]
@@ -37,11 +39,12 @@ class LinOptPO(LinearAgent):
     mixed = True
 
     @property
-    def kernel(self) -> Any:
+    def kernel(self) -> Callable[..., tuple[int, int]]:
         """The compiled planner."""
         from discreet.agents._kernels import linopt
 
-        return linopt.plan_po
+        found: Callable[..., tuple[int, int]] = linopt.plan_po
+        return found
 
     @property
     def step(self) -> float:

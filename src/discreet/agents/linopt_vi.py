@@ -10,9 +10,12 @@ References:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from discreet.agents.linear import LinearAgent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["LinOptVI"]
 
@@ -28,8 +31,9 @@ class LinOptVI(LinearAgent):
     fast = True
 
     @property
-    def kernel(self) -> Any:
+    def kernel(self) -> Callable[..., tuple[int, int]]:
         """The compiled planner."""
         from discreet.agents._kernels import linopt
 
-        return linopt.plan_vi
+        found: Callable[..., tuple[int, int]] = linopt.plan_vi
+        return found

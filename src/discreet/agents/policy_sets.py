@@ -8,7 +8,7 @@ probability of being in a state at a step. The *witness* is the best active poli
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "Enumerated", "Exploration", "Implicit", "PolicySet"]
 
 _Point = tuple["NDArray[np.int64]", float, float]
+_Values = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
 
 #: Policies that can be listed at most.
 MOST = 100_000
@@ -64,10 +65,10 @@ class PolicySet(Protocol):
     def copy(self) -> PolicySet:
         """Returns one that may be changed: nothing is changed in place, so the arrays are shared."""
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, NDArray[np.float64]]:
         """Returns all that changes."""
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, NDArray[np.float64]]) -> None:
         """Goes back to a `state`."""
 
 
@@ -138,11 +139,11 @@ class Enumerated(_Copied):
         kernels.values(P, r, self.initial, self.policies, np.empty((2, P.shape[1])), values)
         return float(values[self.active].max())
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, NDArray[np.float64]]:
         """Returns all that changes."""
         return {"active": self.active.copy(), "witness": self.witness.copy()}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, NDArray[np.float64]]) -> None:
         """Goes back to a `state`."""
         self.active, self.witness = state["active"].copy(), state["witness"].copy()
 
@@ -233,7 +234,7 @@ class Implicit(_Copied):
         found = [kernels.value(P, x, self.initial, policy, space) for x in (r, self.cost)]
         return found[0], found[1]
 
-    def _walk(self, P: NDArray[np.float64], r: NDArray[np.float64]) -> tuple[_Point, float, Any]:
+    def _walk(self, P: NDArray[np.float64], r: NDArray[np.float64]) -> tuple[_Point, float, _Values]:
         """The walk of `discreet.agents._kernels.sdp_pe.explore` with values for visits: to the optimum of a model.
 
         Returns:
@@ -245,7 +246,7 @@ class Implicit(_Copied):
         H, S, A, _ = P.shape
         corners = [np.empty((3 + len(self.floors), 3)) for _ in range(2)]
 
-        def optimum(reward: NDArray[np.float64]) -> tuple[_Point, Any]:
+        def optimum(reward: NDArray[np.float64]) -> tuple[_Point, _Values]:
             Q, V, policy = np.empty((H, S, A)), np.empty((H + 1, S)), np.empty((H, S), dtype=np.int64)
             kernels.optimal(P, reward, self.witness, Q, V, policy)
             return (policy, *self._measure(P, r, policy)), (Q, V)
@@ -279,12 +280,12 @@ class Implicit(_Copied):
             top = max(top, mixed())
         return best, top, optimal
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, NDArray[np.float64]]:
         """Returns all that changes."""
         names = ("witness", "models", "rewards", "floors", "cost")
         return {name: getattr(self, name).copy() for name in names}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, NDArray[np.float64]]) -> None:
         """Goes back to a `state`."""
         for name, array in state.items():
             setattr(self, name, array.copy())

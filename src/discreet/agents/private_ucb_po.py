@@ -19,11 +19,13 @@ References:
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from discreet.agents.private_ucb_vi import PrivateUCBVI
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -43,11 +45,12 @@ class PrivateUCBPO(PrivateUCBVI):
     rate_scale = 0.01
 
     @property
-    def kernel(self) -> Any:
+    def kernel(self) -> Callable[..., None]:
         """The compiled planner."""
         from discreet.agents._kernels import private_ucb
 
-        return private_ucb.plan_po
+        found: Callable[..., None] = private_ucb.plan_po
+        return found
 
     def _rate(self) -> float:
         """Returns the coefficient of 1/√n̄ in b_r + b_p."""

@@ -22,13 +22,15 @@ References:
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from discreet.agents.tabular import TabularAgent
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 __all__ = ["PrivateUCBVI"]
@@ -46,11 +48,12 @@ class PrivateUCBVI(TabularAgent):
     rate_scale: ClassVar[float] = 0.04  # of the practical preset
 
     @property
-    def kernel(self) -> Any:
+    def kernel(self) -> Callable[..., None]:
         """The compiled planner."""
         from discreet.agents._kernels import private_ucb
 
-        return private_ucb.plan_vi
+        found: Callable[..., None] = private_ucb.plan_vi
+        return found
 
     def error_bound(self, error: float) -> float:
         """Returns E₁ = E₂."""

@@ -23,7 +23,7 @@ References:
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,6 +31,8 @@ from discreet.agents.tabular import TabularAgent
 from discreet.privacy import Central
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 __all__ = ["PUCB"]
@@ -48,11 +50,12 @@ class PUCB(TabularAgent):
     share = 1 / 4  # β' = β/4
 
     @property
-    def kernel(self) -> Any:
+    def kernel(self) -> Callable[..., None]:
         """The compiled planner."""
         from discreet.agents._kernels import pucb
 
-        return pucb.plan
+        found: Callable[..., None] = pucb.plan
+        return found
 
     def error_bound(self, error: float) -> float:
         """Returns the bound on the error of the counts that the bonus uses."""

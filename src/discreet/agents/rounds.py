@@ -11,19 +11,24 @@ import json
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
 from discreet.errors import InvalidInput, UnknownName, check_integer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from discreet.privacy import Report
     from discreet.privatizers import Encoder
 
-__all__ = ["Listed", "Phase", "Plan", "Proposal", "Schedule", "Stages"]
+#: Actions, or probabilities of them.
+Policy: TypeAlias = "NDArray[np.int64] | NDArray[np.float64]"
+
+__all__ = ["Listed", "Phase", "Plan", "Policy", "Proposal", "Schedule", "Stages"]
 
 
 class Proposal(NamedTuple):
@@ -33,13 +38,13 @@ class Proposal(NamedTuple):
         policies: (n, H, S), or (n, H, S, A) of probabilities.
         users: How many play each, in order, (n,).
         rest: What people play who are in no batch, (H, S) or (H, S, A): the best that is known.
-        carried: What the encoder of the batch is given, by name.
+        carried: What the encoder of the batch is given, arrays by name.
     """
 
-    policies: NDArray[Any]
+    policies: Policy
     users: NDArray[np.int64]
-    rest: NDArray[Any]
-    carried: dict[str, Any]
+    rest: Policy
+    carried: Mapping[str, NDArray[np.int64] | NDArray[np.float64]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +66,9 @@ class Plan:
     version: int
     start: int
     size: int
-    policies: NDArray[Any]
+    policies: Policy
     users: NDArray[np.int64]
-    rest: NDArray[Any]
+    rest: Policy
     encoder: Encoder[Report]
 
     def __post_init__(self) -> None:
@@ -79,14 +84,14 @@ class Plan:
     def _ends(self) -> NDArray[np.int64]:
         return np.cumsum(self.users)
 
-    def policy(self, slot: int) -> NDArray[Any]:
+    def policy(self, slot: int) -> Policy:
         """Returns what a slot plays, from 0; whoever comes after the last one plays ``rest``."""
         i = int(np.searchsorted(self._ends, check_integer("slot", slot, least=0), side="right"))
-        found: NDArray[Any] = (self.policies[i] if i < len(self._ends) else self.rest).copy()
+        found: Policy = (self.policies[i] if i < len(self._ends) else self.rest).copy()
         return found
 
     @property
-    def assignments(self) -> list[tuple[NDArray[Any], int]]:
+    def assignments(self) -> list[tuple[Policy, int]]:
         """The policies, and how many slots play each, in order."""
         return [(policy.copy(), int(n)) for policy, n in zip(self.policies, self.users, strict=True)]
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
 from discreet.agents.base import LearningAgent
-from discreet.agents.rounds import Proposal
+from discreet.agents.rounds import Policy, Proposal
 from discreet.privatizers import PrivateCounts, project
 from discreet.privatizers.make import make
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from discreet.mdp import Spec
     from discreet.noise import Seed
     from discreet.privacy import TrustModel
-    from discreet.privatizers import Mechanism
+    from discreet.privatizers import AnyMechanism
 
 __all__ = ["Planned", "TabularAgent"]
 
@@ -33,13 +35,13 @@ class Planned(NamedTuple):
 
     Q: NDArray[np.float64]
     V: NDArray[np.float64]
-    policy: NDArray[Any]
+    policy: Policy
 
     def copy(self) -> Planned:
         """Returns one that kernels may write into."""
-        return Planned(*(array.copy() for array in self))
+        return Planned(self.Q.copy(), self.V.copy(), self.policy.copy())
 
-    def proposal(self, size: int, **carried: Any) -> Proposal:
+    def proposal(self, size: int, **carried: NDArray[np.float64]) -> Proposal:
         """Returns the policy for everybody."""
         return Proposal(self.policy[None], np.array([size]), self.policy, carried)
 
@@ -83,7 +85,7 @@ class TabularAgent(LearningAgent):
             seed=seed,
         )
 
-    def _build(self) -> Mechanism[Any, Any, Any]:
+    def _build(self) -> AnyMechanism:
         return make(
             "counts",
             self.spec,
@@ -107,7 +109,7 @@ class TabularAgent(LearningAgent):
         return found
 
     @property
-    def kernel(self) -> Any:
+    def kernel(self) -> Callable[..., None]:
         """The compiled planner."""
         raise NotImplementedError
 
@@ -129,7 +131,7 @@ class TabularAgent(LearningAgent):
     def _blank(self) -> Planned:
         """Returns what a planner begins with."""
         H, S, A = self.spec.horizon, self.spec.states, self.spec.actions
-        policy: NDArray[Any] = np.full((H, S, A), 1 / A) if self.mixed else np.zeros((H, S), dtype=np.int64)
+        policy: Policy = np.full((H, S, A), 1 / A) if self.mixed else np.zeros((H, S), dtype=np.int64)
         return Planned(np.full((H, S, A), float(H)), np.zeros((H + 1, S)), policy)
 
     def _start(self, first: PrivateCounts, size: int, rng: np.random.Generator) -> tuple[Planned, Proposal]:

@@ -12,7 +12,6 @@ the confidence shared among all that are tried (Bonferroni).
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,6 +34,7 @@ Scores = dict[str, "tuple[NDArray[np.float64], NDArray[np.float64]]"]
 
 _PILOT_THRESHOLDS = 60
 _TRIED = 2  # thresholds an attack
+_TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -63,19 +63,19 @@ class Finding:
         return self.lower_bound > self.claim.epsilon
 
 
-def _interval(hits: int, n: int, alpha: float) -> tuple[float, float]:
-    """Returns Clopper and Pearson's limits: the probability lies below one, or above the other, with alpha each."""
-    from scipy.stats import beta
+def _bounds(
+    hits: NDArray[np.int64], false: NDArray[np.int64], n: int, delta: float, alpha: float
+) -> NDArray[np.float64]:
+    """Returns the ε that each of ``hits`` of n against each of ``false`` of n proves, failing with probability alpha.
 
-    low = float(beta.ppf(alpha, hits, n - hits + 1)) if hits else 0.0
-    high = float(beta.ppf(1 - alpha, hits + 1, n - hits)) if hits < n else 1.0
-    return low, high
+    Clopper and Pearson's limits: P₁ lies below one, and P₀ above the other, with probability alpha/2 each.
+    """
+    from scipy.special import betaincinv
 
-
-def _bound(hits: int, false: int, n: int, delta: float, alpha: float) -> float:
-    """Returns the ε that ``hits`` of n against ``false`` of n prove, failing with probability alpha."""
-    p1, p0 = _interval(hits, n, alpha / 2)[0], _interval(false, n, alpha / 2)[1]
-    return math.log((p1 - delta) / p0) if p1 > delta else 0.0
+    p1 = np.where(hits > 0, betaincinv(np.maximum(hits, 1), n - hits + 1, alpha / 2), 0.0)
+    p0 = np.where(false < n, betaincinv(false + 1, np.maximum(n - false, 1), 1 - alpha / 2), 1.0)
+    proven: NDArray[np.float64] = np.log(np.maximum(p1 - delta, _TINY) / p0)
+    return np.where(p1 > delta, proven, 0.0)
 
 
 def _sides(
@@ -107,11 +107,11 @@ def _learn(pilot: Scores, fresh: Scores) -> tuple[Scores, Scores]:
 
 
 def _hits(
-    scores: tuple[NDArray[np.float64], NDArray[np.float64]], sign: int, order: int, threshold: float
-) -> tuple[int, int, int]:
-    """Returns how often the alternative and the null reach the threshold, and the number of runs."""
-    one, zero = _sides(scores, sign, order)
-    return int((one >= threshold).sum()), int((zero >= threshold).sum()), len(one)
+    scores: tuple[NDArray[np.float64], NDArray[np.float64]], sign: int, order: int, thresholds: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Returns how often the alternative and the null reach each threshold, and the number of runs."""
+    one, zero = (np.sort(side) for side in _sides(scores, sign, order))
+    return len(one) - np.searchsorted(one, thresholds), len(zero) - np.searchsorted(zero, thresholds), len(one)
 
 
 def lower_bound(pilot: Scores, fresh: Scores, delta: float, confidence: float = 0.999) -> tuple[float, str]:
@@ -130,14 +130,16 @@ def lower_bound(pilot: Scores, fresh: Scores, delta: float, confidence: float = 
     for attack, scores in pilot.items():
         candidates = []
         for sign, order in itertools.product((1, -1), (0, 1)):
-            for threshold in np.unique(np.quantile(sign * np.concatenate(scores), quantiles, method="higher")):
-                value = _bound(*_hits(scores, sign, order, threshold), delta, alpha / 10)
-                candidates.append((value, sign, order, float(threshold)))
+            thresholds = np.unique(np.quantile(sign * np.concatenate(scores), quantiles, method="higher"))
+            values = _bounds(*_hits(scores, sign, order, thresholds), delta, alpha / 10)
+            candidates += [(value, sign, order, threshold) for value, threshold in zip(values, thresholds, strict=True)]
         candidates.sort(key=lambda candidate: -candidate[0])
         tried += [(attack, sign, order, threshold) for _, sign, order, threshold in candidates[:_TRIED]]
     best, best_attack = 0.0, "none"
     for attack, sign, order, threshold in tried:
-        found = _bound(*_hits(fresh[attack], sign, order, threshold), delta, alpha / len(tried))
+        one, zero = _sides(fresh[attack], sign, order)
+        hits, false = np.array([(one >= threshold).sum()]), np.array([(zero >= threshold).sum()])
+        found = float(_bounds(hits, false, len(one), delta, alpha / len(tried))[0])
         if found > best:
             best, best_attack = found, attack
     return best, best_attack

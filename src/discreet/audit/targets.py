@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, Protocol
 
 from discreet import agents
@@ -14,13 +15,16 @@ from discreet.audit.sums import central, single, stream
 from discreet.audit.weighted import weighted
 from discreet.errors import InvalidInput, UnknownName, check_integer
 from discreet.privacy import Budget, Central, Guarantee, Local, Shuffle
+from discreet.registry.options import table
 from discreet.sums import CENTRAL
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["TARGETS", "Target", "named"]
+__all__ = ["TARGETS", "Target", "named", "takes"]
 
 # Those that release after every user: a batch of sdp-pe is what the targets central and shuffle are.
 _APART = ("auto", "rlsvi", "sdp-pe")
@@ -41,28 +45,35 @@ TARGETS: tuple[str, ...] = (
     "rlsvi",
 )
 
-_TRUST = ("sum", "calibration", "release", "randomiser", "honest_fraction")
-#: Which options of `named` a target takes beside the budget; none for the others.
-_TAKES: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(CENTRAL, ("reads",)),
-    **dict.fromkeys(("central", *_AGENTS), ("sum", "calibration", "release", "stationary", "steps", "reads")),
-    "weighted": ("sum", "stationary", "steps", "reads"),
-    "local": ("sum", "calibration", "randomiser", "stationary", "steps"),
-    "shuffle": ("calibration", "release", "honest_fraction", "silent", "stationary", "steps", "users"),
-    "algorithm-4": ("steps", "users"),
-    "rlsvi": ("accounting", "noise_scale", "stationary", "steps", "reads"),
-    "linear": ("sum", "calibration", "steps", "reads"),
+#: The trust model and the maker of each target that has one, and what of the trust model it does not take.
+_PRIVATIZERS: dict[str, tuple[Any, Callable[..., Target], tuple[str, ...]]] = {
+    "central": (Central, central, ()),
+    "weighted": (Central, weighted, ("calibration", "release")),
+    "local": (Local, local, ()),
+    "shuffle": (Shuffle, shuffle, ("sum",)),
+    "rlsvi": (Central, rlsvi, ("sum", "calibration", "release")),
+    "linear": (Central, linear, ("release",)),
 }
+#: What no target takes from a trust model: the budget is what is attacked, with the noise of simulations.
+_FIXED = ("epsilon", "delta", "noise")
 
 
-_PRIVATIZERS: dict[str, tuple[Any, Any]] = {
-    "central": (Central, central),
-    "weighted": (Central, weighted),
-    "local": (Local, local),
-    "shuffle": (Shuffle, shuffle),
-    "rlsvi": (Central, rlsvi),
-    "linear": (Central, linear),
-}
+def takes(name: str) -> tuple[str, ...]:
+    """Returns which options of `named` a target takes: those of its trust model, and those of its maker."""
+    model, make, without = _PRIVATIZERS.get(name, (Central, agent, ()))
+    if name in CENTRAL:
+        return _keywords(stream)
+    if name == "algorithm-4":
+        return _keywords(printed)
+    if name not in (*_PRIVATIZERS, *_AGENTS):
+        return ()
+    return (*(key for key in table(model) if key not in (*_FIXED, *without)), *_keywords(make))
+
+
+def _keywords(make: Callable[..., object]) -> tuple[str, ...]:
+    """Returns what the maker of a target takes by name, but for where an attacker sits."""
+    found = inspect.signature(make).parameters.values()
+    return tuple(each.name for each in found if each.default is not each.empty and each.name != "position")
 
 
 class Target(Protocol):
@@ -98,11 +109,10 @@ def named(name: str, *, epsilon: float, delta: float = 0.0, **options: Any) -> T
     if name not in TARGETS:
         raise UnknownName("target", name, TARGETS)
     options = _taken(name, options)
-    trust = {key: options.pop(key) for key in _TRUST if key in options}
+    model, make, _ = _PRIVATIZERS.get(name, (Central, agent, ()))
+    trust = {key: options.pop(key) for key in table(model) if key in options}
     if name in _PRIVATIZERS:
-        model, make = _PRIVATIZERS[name]
-        made: Target = make(model(epsilon, delta, **trust), **options)
-        return made
+        return make(model(epsilon, delta, **trust), **options)
     if name in _AGENTS:
         return agent(name, Central(epsilon, delta, **trust), **options)
     budget = Budget(epsilon, delta)
@@ -119,9 +129,9 @@ def _taken(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """Returns the options that were given; raises if the target takes one of them not."""
     given = {key: value for key, value in options.items() if value is not None and value is not False}
     for key in given:
-        if key not in _TAKES.get(name, ()):
+        if key not in takes(name):
             option = key.replace("_", "-")
-            others = [target for target in TARGETS if key in _TAKES.get(target, ())]
+            others = [target for target in TARGETS if key in takes(target)]
             raise InvalidInput(f"--{option} is for {', '.join(others) or 'no target'}, got target {name}")
     for key in ("steps", "reads", "users"):
         if key in given:

@@ -70,7 +70,8 @@ def sweep(file: Path, out: Path | None, dry_run: bool, **options: Any) -> None:
     """
     from discreet import agents
     from discreet.experiments.conduct import check, expected_seconds, missing
-    from discreet.experiments.sweep import Sweep, text
+    from discreet.experiments.sweep import Sweep
+    from discreet.experiments.words import count
     from discreet.privacy.guarantee import REWARDS_ONLY
 
     found = Sweep.read(file)
@@ -80,20 +81,16 @@ def sweep(file: Path, out: Path | None, dry_run: bool, **options: Any) -> None:
     workers = max(1, min(options["workers"] or os.cpu_count() or 1, len(todo)))
     if dry_run:
         for setting in found.settings:
-            click.echo(text(setting.config([0, 0], [])) + f", episodes {setting.episodes:,}, runs {found.runs}")
+            click.echo(setting.text + f", episodes {setting.episodes:,}, runs {found.runs}")
     rewards = sorted({setting.agent for setting in found.settings if agents.protects(setting.agent) == "rewards"})
     if rewards:
         _say(f"{', '.join(rewards)}: {REWARDS_ONLY}")
     left = "" if len(todo) == len(found.configs) else f", {len(todo)} of them to do"
     time = f": about {_duration(expected_seconds(todo, workers))} with {workers} at a time" if todo else ""
-    _say(f"{_count(len(found.configs), 'run')} of {_count(len(found.settings), 'setting')}{left}{time}")
+    _say(f"{count(len(found.configs), 'run')} of {count(len(found.settings), 'setting')}{left}{time}")
     if not dry_run:
         again = _command("discreet", "sweep", str(file), "--out", str(out), "--resume", **options)
         _conduct(found, out, again, **options)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _duration(seconds: float) -> str:
@@ -111,13 +108,13 @@ def _duration(seconds: float) -> str:
 def reproduce(experiment: str, quick: bool, out: Path | None, **options: Any) -> None:
     """Do a published experiment from end to end: runs, table, figures and a page.
 
-    EXPERIMENT is riverswim, pac, trust, rlsvi, shuffle or linear; discreet list says what they are.
+    discreet list says which there are.
     """
     from discreet import results as stored
     from discreet.experiments import report as pages
-    from discreet.experiments.reproduce import experiment as find
+    from discreet.experiments.reproduce import EXPERIMENTS
 
-    found = find(experiment)
+    found = EXPERIMENTS[experiment]
     out = out or Path(f"reproduce-{found.name}" + ("-quick" if quick else ""))
     command = shlex.join(["discreet", "reproduce", found.name, *(["--quick"] if quick else [])])
     again = _command(*shlex.split(command), "--out", str(out), "--resume", **options)

@@ -1,4 +1,4 @@
-"""Reading what people type."""
+"""Reading what people type: the tables of options as flags."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from discreet.privacy import TrustModel
+    from discreet.registry.options import Option
 
-__all__ = ["SHARE_STEPS", "UPDATE_EVERY", "trust", "trust_options", "values_options"]
-
-_TRUST = ("trust", "epsilon", "delta", "sum", "calibration", "release", "noise", "randomiser", "honest_fraction")
+__all__ = ["Asking", "given", "noise_options", "run_options"]
 
 
-class _UpdateEvery(click.ParamType):  # type: ignore[type-arg, unused-ignore]
-    name = "integer|geometric"
+class _WholeOrText(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+    name = "integer|text"
 
     def convert(self, value: Any, _parameter: click.Parameter | None, _context: click.Context | None) -> int | str:
         from discreet.envs.text import scalar
@@ -26,65 +24,61 @@ class _UpdateEvery(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         return read if isinstance(read, (int, str)) else str(value)
 
 
-#: A number of people, or the name of a schedule.
-UPDATE_EVERY = _UpdateEvery()
-#: An option of discreet-vi.
-SHARE_STEPS: Callable[[Any], Any] = click.option(
-    "--share-steps/--no-share-steps",
-    default=None,
-    help="discreet-vi, not stationary: pool steps that look alike.  [default: share]",
-)
+def _flag(option: Option) -> click.Option:
+    """Returns an option of a table as the command line has it; None if nobody gives it."""
+    names = [option.flag, *([option.short] if option.short else [])]
+    shown = option.unset or _shown(option.default)
+    told = f"{option.help}  [default: {shown}]" if shown else option.help
+    if option.types == (bool,):
+        both = f"{option.flag}/--no-{option.flag.removeprefix('--')}"
+        return click.Option([both if option.default else option.flag], is_flag=True, default=None, help=told)
+    kinds: dict[tuple[type, ...], Any] = {(float,): float, (int,): int, (str,): str}
+    return click.Option(names, type=kinds.get(option.types, _WholeOrText()), help=told)
 
 
-def trust_options(default: str) -> Callable[[Any], Any]:
-    """Adds the options that say who is trusted and what is asked for; `trust` makes a trust model of them."""
-
-    def add(function: Any) -> Any:
-        for option in (
-            click.option("--honest-fraction", type=float, help="Shuffle: share of users that add noise.  [default: 1]"),
-            click.option(
-                "--randomiser", help="Local, sampled or questions: unary, subset, response or auto.  [default: auto]"
-            ),
-            click.option("--noise", help="fast: for simulation; secure is not built yet.  [default: fast]"),
-            click.option(
-                "--release",
-                help="Central, shuffle: nmr, mr (visits are derived) or auto; discreet-vi: weighted (central) or "
-                "first-visits (shuffle).  [default: auto]",
-            ),
-            click.option("--calibration", help="sound, or paper: the printed noise.  [default: sound]"),
-            click.option("--sum", help="The private sum; discreet list names them.  [default: auto]"),
-            click.option("--delta", "-d", type=float, help="The budget's δ.  [default: 0]"),
-            click.option("--epsilon", "-e", type=float, help="The budget's ε.  [default: 1]"),
-            click.option("--trust", help=f"none, central, local or shuffle.  [default: {default}]"),
-        ):
-            function = option(function)
-        return function
-
-    return add
+def _shown(default: object) -> str:
+    if default is None or default is False:
+        return ""
+    return "on" if default is True else f"{default:g}" if isinstance(default, float) else str(default)
 
 
-def values_options(function: Any) -> Any:
-    """Adds the options of RLSVI: who keeps the account, and how much noise there is."""
-    for option in (
-        click.option("--noise-scale", type=float, help="rlsvi: multiplies its noise; instead of --epsilon."),
-        click.option("--accounting", help="rlsvi: tight, paper or individual.  [default: tight]"),
-    ):
-        function = option(function)
-    return function
+class Asking(click.Command):
+    """A command that also takes the options of a table.
 
-
-def trust(options: dict[str, Any], default: str) -> TrustModel | None:
-    """Takes what `trust_options` read out of ``options``, and returns the trust model.
-
-    None if there is no budget because ε follows from a noise scale, which δ then goes with.
+    The table is read when the command is used or looked at: the start stays cheap, and what other packages have
+    registered by then is there.
     """
-    from discreet import agents, privacy
 
-    given = {key: options.pop(key) for key in _TRUST}
-    name = given.pop("trust") or default
-    if name == "central" and given["epsilon"] is None and agents.epsilon_follows(options):
-        options["delta"] = given["delta"]
-        return None
-    if name != "none" and given["epsilon"] is None:
-        given["epsilon"] = 1.0
-    return privacy.trust(name, **given)
+    def __init__(self, *arguments: Any, asks: Callable[[], Iterable[Option]], **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
+        self._asks = asks
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Returns all parameters: what it is about, then the table, then what else there is."""
+        own = super().get_params(ctx)
+        first = sum(isinstance(each, click.Argument) or each.name in ("agent", "trust") for each in own)
+        return [*own[:first], *map(_flag, self._asks()), *own[first:]]
+
+
+def run_options() -> Iterable[Option]:
+    """Returns all that trust models and agents take."""
+    from discreet import agents
+    from discreet.privacy.trust import options
+    from discreet.registry.options import union
+
+    return union([options(), agents.table()]).values()
+
+
+def noise_options() -> Iterable[Option]:
+    """Returns all that noise depends on."""
+    from discreet import agents
+    from discreet.privacy.trust import options
+    from discreet.registry.options import union
+
+    needed = {name: option for name, option in agents.table().items() if option.noise}
+    return union([options(), needed]).values()
+
+
+def given(options: dict[str, Any]) -> dict[str, Any]:
+    """Returns what was really said."""
+    return {key: value for key, value in options.items() if value is not None}

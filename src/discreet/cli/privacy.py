@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from discreet.cli import parse
 from discreet.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from discreet.registry.options import Option
+
 __all__ = ["audit", "budget"]
 
 
-@click.command()
+@click.command(cls=parse.Asking, asks=parse.noise_options)
 @click.argument("env", required=False)
+@click.option("--agent", default="dp-ucbvi", show_default=True, help="Whose schedule is taken.")
+@click.option("--trust", help="Whom users trust; discreet list names all.  [default: central]")
 @click.option("--states", type=int, help="Number of states, instead of ENV.")
 @click.option("--actions", type=int, help="Number of actions, instead of ENV.")
 @click.option("--horizon", type=int, help="Steps an episode, instead of ENV.")
-@click.option("--agent", default="dp-ucbvi", show_default=True, help="Whose schedule is taken.")
-@parse.trust_options(default="central")
-@parse.values_options
-@click.option("--stationary", is_flag=True, help="Pool the counts over the steps of an episode.")
 @click.option("--episodes", "-K", type=int, default=50_000, show_default=True, help="People, one episode each.")
-@click.option("--update-every", type=parse.UPDATE_EVERY, help="People between reads.  [default: the agent's]")
-@parse.SHARE_STEPS
-@click.option("--failure", type=float, default=0.05, show_default=True, help="Failure probability of E.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def budget(
     env: str | None,
@@ -41,10 +41,7 @@ def budget(
     budget or at a noise scale.
     """
     from discreet import envs
-    from discreet.agents.auto import choose
-    from discreet.experiments.budget import BudgetReport, ValuesReport
-    from discreet.experiments.own_budget import own_budget
-    from discreet.experiments.staged_budget import StagedBudget
+    from discreet.experiments.budget import report
     from discreet.mdp import Spec
 
     sizes = (states, actions, horizon)
@@ -56,41 +53,23 @@ def budget(
         if sizes != (None, None, None):
             raise InvalidInput(f"give either an environment ({env}) or --states, --actions and --horizon")
         spec, title = envs.read(env).spec, env
-    privacy = parse.trust(options, "central")
-    if options["agent"] == "auto" and privacy is not None:
-        options["agent"], own = choose(privacy, options["episodes"], spec)
-        options["update_every"] = options["update_every"] or own.get("update_every")
-    share = options.pop("share_steps")
-    if share is not None:
-        if options["agent"] != "discreet-vi":
-            raise InvalidInput(f"--share-steps is for discreet-vi, got agent {options['agent']}")
-        options["share_steps"] = share
-    report: Any
-    if options["agent"] == "rlsvi":
-        report = ValuesReport.make(title, spec, privacy, **options)
-    else:
-        if options.pop("accounting") is not None or options.pop("noise_scale") is not None:
-            raise InvalidInput(f"--accounting and --noise-scale are for rlsvi, got agent {options['agent']}")
-        assert privacy is not None  # else there is a noise scale
-        kinds: dict[str, Any] = {"sdp-pe": StagedBudget.make, "discreet-vi": own_budget}
-        report = kinds.get(options["agent"], BudgetReport.make)(title, spec, privacy, **options)
-    click.echo(json.dumps(report.to_dict()) if as_json else report.to_text())
+    found = report(title, spec, parse.given(options))
+    click.echo(json.dumps(found.to_dict()) if as_json else found.to_text())
 
 
-@click.command()
+def _attacked() -> Iterable[Option]:
+    """Returns which options of trust models and agents some target takes."""
+    from discreet.audit.targets import TARGETS, takes
+
+    known = {name for target in TARGETS for name in takes(target)} | {"epsilon", "delta"}
+    return [option for option in parse.run_options() if option.name in known]
+
+
+@click.command(cls=parse.Asking, asks=_attacked)
 @click.argument("target")
-@click.option("--epsilon", "-e", type=float, default=1.0, show_default=True, help="The budget's ε.")
-@click.option("--delta", "-d", type=float, default=0.0, show_default=True, help="The budget's δ.")
-@click.option("--sum", help="Which sum, for central and local.  [default: auto]")
-@click.option("--calibration", help="sound, or paper: the printed noise.  [default: sound]")
-@click.option("--release", help="nmr or mr, for central and shuffle; first-visits, for shuffle.  [default: auto]")
-@click.option("--randomiser", help="Of sum sampled or questions, for local.  [default: auto]")
-@parse.values_options
-@click.option("--stationary", is_flag=True, help="Pool the counts over the steps of an episode.")
 @click.option("--steps", type=int, help="Steps an episode, for privatizers and agents.  [default: 1; agents 2]")
 @click.option("--reads", type=int, help="Reads of a stream.  [default: 15; central 2; agents 8]")
 @click.option("--users", type=int, help="Users in a batch, for shuffle and algorithm-4.  [default: 4 for shuffle]")
-@click.option("--honest-fraction", type=float, help="Assumed share of users that add noise.  [default: 1]")
 @click.option(
     "--silent", type=int, help="Users that really add none.  [default: as many as the honest fraction allows]"
 )
@@ -110,7 +89,7 @@ def audit(target: str, runs: int | None, seed: int | None, as_json: bool, **opti
     from discreet.audit import named
     from discreet.privacy.guarantee import REWARDS_ONLY
 
-    attacked = named(target, **options)
+    attacked = named(target, **{"epsilon": 1.0, **parse.given(options)})
     found = attack(attacked, runs=attacked.runs if runs is None else runs, seed=seed)
     if as_json:
         document = {

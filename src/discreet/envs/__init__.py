@@ -13,13 +13,18 @@ from discreet.envs.linear import as_linear, linear_mixture
 from discreet.envs.tables import cliffwalking, from_gymnasium, frozenlake, taxi
 from discreet.envs.text import environment
 from discreet.errors import InvalidInput, UnknownName
+from discreet.registry import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from discreet.mdp import FiniteMDP
 
+    #: Every name that `make` knows.
+    NAMES: tuple[str, ...]
+
 __all__ = [
+    "ENVIRONMENTS",
     "NAMES",
     "as_linear",
     "chain",
@@ -37,32 +42,28 @@ __all__ = [
     "taxi",
 ]
 
-_MAKERS: dict[str, Callable[..., FiniteMDP]] = {
-    "riverswim": riverswim,
-    "chain": chain,
-    "hard": hard,
-    "random": random,
-    "gridworld": gridworld,
-    "frozenlake": frozenlake,
-    "taxi": taxi,
-    "cliffwalking": cliffwalking,
-    "linear_mixture": linear_mixture,
-}
-
-#: Every name that `make` knows.
-NAMES: tuple[str, ...] = tuple(_MAKERS)
+#: All environments: the function that makes each.
+ENVIRONMENTS: Registry[Callable[..., FiniteMDP]] = Registry("environment")
+ENVIRONMENTS.add("riverswim", riverswim)
+ENVIRONMENTS.add("chain", chain)
+ENVIRONMENTS.add("hard", hard)
+ENVIRONMENTS.add("random", random)
+ENVIRONMENTS.add("gridworld", gridworld)
+ENVIRONMENTS.add("frozenlake", frozenlake)
+ENVIRONMENTS.add("taxi", taxi)
+ENVIRONMENTS.add("cliffwalking", cliffwalking)
+ENVIRONMENTS.add("linear_mixture", linear_mixture)
 
 
 def make(name: str, **parameters: Any) -> FiniteMDP:
     """Returns the environment called ``name``, for example ``make("riverswim", states=6, horizon=20)``."""
-    if name not in _MAKERS:
-        raise UnknownName("environment", name, NAMES)
-    accepted = _signature(name)
+    maker = ENVIRONMENTS[name]
+    accepted = _signature(maker)
     for key in parameters:
         if key not in accepted:
             raise UnknownName(f"parameter of {name}", key, accepted)
     try:
-        return _MAKERS[name](**parameters)
+        return maker(**parameters)
     except TypeError as error:
         raise InvalidInput(f"{name}: {error}") from error
 
@@ -75,10 +76,14 @@ def read(text: str) -> FiniteMDP:
 
 def parameters(name: str) -> dict[str, Any]:
     """Returns the parameters of an environment with their defaults."""
-    if name not in _MAKERS:
-        raise UnknownName("environment", name, NAMES)
-    return _signature(name)
+    return _signature(ENVIRONMENTS[name])
 
 
-def _signature(name: str) -> dict[str, Any]:
-    return {key: value.default for key, value in inspect.signature(_MAKERS[name]).parameters.items()}
+def _signature(maker: Callable[..., FiniteMDP]) -> dict[str, Any]:
+    return {key: value.default for key, value in inspect.signature(maker).parameters.items()}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "NAMES":  # others may have added theirs
+        return ENVIRONMENTS.names
+    raise AttributeError(f"module 'discreet.envs' has no attribute {name!r}")

@@ -6,23 +6,24 @@ import contextlib
 import os
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from discreet.errors import InvalidInput, StoreError, UnknownName, check_integer
 from discreet.experiments import engine as engines
 from discreet.experiments.records import run_key
+from discreet.experiments.setting import build, text
 from discreet.experiments.store import Store
-from discreet.experiments.sweep import build, text
 from discreet.runtime.progress import Board
 from discreet.runtime.simulate import simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
     from pathlib import Path
 
+    from discreet.experiments.configs import RunConfig
     from discreet.experiments.sweep import Sweep
 
-__all__ = ["Outcome", "check", "conduct", "expected_seconds", "missing"]
+__all__ = ["Outcome", "check", "conduct", "expected_seconds", "missing", "opened"]
 
 _PROBE = 200  # episodes that tell how long all will take
 
@@ -51,7 +52,7 @@ class Outcome:
         return self.before + self.done == self.total
 
 
-def missing(sweep: Sweep, directory: Path) -> list[dict[str, Any]]:
+def missing(sweep: Sweep, directory: Path) -> list[RunConfig]:
     """Returns the runs of a sweep that a directory does not hold; all of them if it holds no sound store."""
     known = _known(directory)
     return [config for config in sweep.configs if run_key(config) not in known]
@@ -64,7 +65,7 @@ def _known(directory: Path) -> set[str]:
         return set()
 
 
-def expected_seconds(configs: Sequence[dict[str, Any]], workers: int) -> float:
+def expected_seconds(configs: Sequence[RunConfig], workers: int) -> float:
     """Returns about how long runs take: a run of every setting plays a few people, and all are taken to be like it."""
     seconds, rates = 0.0, dict[str, float]()
     for config in configs:
@@ -95,6 +96,16 @@ def check(directory: Path, *, engine: str, workers: int | None, address: str | N
         raise InvalidInput(f"{directory} holds {len(known)} runs already: --resume goes on with them")
 
 
+@contextlib.contextmanager
+def opened(directory: Path, *, mend: bool, say: Callable[[str], None]) -> Iterator[Store]:
+    """Opens a store to write to, made if it is not there; ``mend`` first sets aside what is damaged, and says so."""
+    if mend and Store.begun(directory):
+        for damage in Store.repair(directory):
+            say(f"mended: {damage.reason}")
+    with Store.create(directory) as store, store.lock():
+        yield store
+
+
 def conduct(
     sweep: Sweep,
     directory: Path,
@@ -123,10 +134,7 @@ def conduct(
     """
     check(directory, engine=engine, workers=workers, address=address, resume=resume)
     workers = workers or os.cpu_count() or 1
-    if resume and Store.begun(directory):
-        for damage in Store.repair(directory):
-            say(f"mended: {damage.reason}")
-    with Store.create(directory) as store, store.lock():
+    with opened(directory, mend=resume, say=say) as store:
         known = store.keys()
         todo = [config for config in sweep.configs if run_key(config) not in known]
         outcome = Outcome(len(sweep.configs), len(sweep.configs) - len(todo))

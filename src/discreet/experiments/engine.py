@@ -23,15 +23,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from discreet.errors import DiscreetError, MissingExtra
 from discreet.experiments.records import summarise
-from discreet.experiments.sweep import build
+from discreet.experiments.setting import build
 from discreet.runtime.simulate import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
+    from multiprocessing.queues import SimpleQueue
 
+    from discreet.agents.base import LearningAgent
+    from discreet.experiments.configs import RunConfig
     from discreet.experiments.records import Curve, RunRow
 
-__all__ = ["ENGINES", "Outcome", "dask", "execute", "local"]
+__all__ = ["ENGINES", "Outcome", "dask", "execute", "local", "perform"]
 
 #: What ``--engine`` knows.
 ENGINES = ("local", "dask")
@@ -52,23 +55,39 @@ class Outcome(NamedTuple):
     error: str | None = None
 
 
-def execute(config: dict[str, Any], keep: int = 1000, watch: Callable[[int, float], None] | None = None) -> Outcome:
+def perform(
+    config: RunConfig,
+    keep: int = 1000,
+    progress: bool | Callable[[int, float], None] = False,
+    look: Callable[[LearningAgent], None] | None = None,
+) -> tuple[RunRow, Curve]:
     """Does one run, and thins its curve to ``keep`` episodes.
 
-    ``watch`` is told now and then how many episodes are done, and the regret so far.
+    Args:
+        config: The run.
+        keep: How many episodes of the curve are kept.
+        progress: As `simulate` takes it.
+        look: Is shown the agent once everybody has played.
     """
     wall, cpu = time.perf_counter(), time.process_time()
+    mdp, agent = build(config)
+    result = simulate(agent, mdp, config["episodes"], seed=config["seed"], progress=progress)
+    times = {"wall_seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
+    if look is not None:
+        look(agent)
+    return summarise(config, result.gaps, result.guarantee.to_dict(), keep=keep, **times)
+
+
+def execute(config: RunConfig, keep: int = 1000, watch: Callable[[int, float], None] | None = None) -> Outcome:
+    """Does one run as `perform` does, and says what went wrong instead of raising it."""
     try:
-        mdp, agent = build(config)
-        result = simulate(agent, mdp, config["episodes"], seed=config["seed"], progress=watch or False)
+        return Outcome(perform(config, keep, watch or False))
     except (DiscreetError, MemoryError, ArithmeticError) as error:
         return Outcome(None, f"{type(error).__name__}: {error}".split("\n", maxsplit=1)[0])
-    times = {"wall_seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
-    return Outcome(summarise(config, result.gaps, result.guarantee.to_dict(), keep=keep, **times))
 
 
 def local(
-    configs: Sequence[dict[str, Any]], keep: int, workers: int, watch: Callable[[int, int, float], None]
+    configs: Sequence[RunConfig], keep: int, workers: int, watch: Callable[[int, int, float], None]
 ) -> Generator[tuple[int, Outcome], None, None]:
     """Yields the number of each run and its outcome, as they finish.
 
@@ -83,7 +102,7 @@ def local(
             yield i, execute(config, keep, partial(watch, i))
         return
     context = multiprocessing.get_context("spawn")
-    news = context.SimpleQueue()
+    news: SimpleQueue[tuple[int, int, float]] = context.SimpleQueue()
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(os.getpid(), news))
     futures = {pool.submit(_work, i, config, keep): i for i, config in enumerate(configs)}
     waiting = set(futures)
@@ -103,10 +122,10 @@ def local(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-_news: Any = None
+_news: SimpleQueue[tuple[int, int, float]] | None = None
 
 
-def _begin(parent: int, news: Any) -> None:
+def _begin(parent: int, news: SimpleQueue[tuple[int, int, float]]) -> None:
     """In a worker: leaves Ctrl-C to the parent, and does not outlive it."""
     global _news  # noqa: PLW0603
     _news = news
@@ -120,13 +139,15 @@ def _begin(parent: int, news: Any) -> None:
     threading.Thread(target=watch_parent, daemon=True).start()
 
 
-def _work(i: int, config: dict[str, Any], keep: int) -> Outcome:
+def _work(i: int, config: RunConfig, keep: int) -> Outcome:
     """In a worker: does one run and says how far it is."""
-    return execute(config, keep, lambda done, regret: _news.put((i, done, regret)))
+    assert _news is not None  # `_begin` has set it
+    put = _news.put
+    return execute(config, keep, lambda done, regret: put((i, done, regret)))
 
 
 def dask(
-    configs: Sequence[dict[str, Any]], keep: int, workers: int, address: str | None
+    configs: Sequence[RunConfig], keep: int, workers: int, address: str | None
 ) -> Generator[tuple[int, Outcome], None, None]:
     """Yields the number of each run and its outcome, as they finish on a Dask cluster.
 

@@ -7,34 +7,25 @@ import math
 import re
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from discreet import agents
+from discreet.errors import InvalidInput
+from discreet.privacy.trust import TRUST_MODELS
+from discreet.privacy.trust import options as trust_options
+from discreet.registry.options import Option, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from discreet.experiments.configs import Promised
     from discreet.experiments.records import Curve, RunRow
 
-__all__ = ["Group", "Runs", "group", "label", "labels", "promise", "rounded_up"]
-
-#: What a setting has if it does not say; only so that "sound" and nothing are not told apart.
-_DEFAULTS: dict[str, Any] = {
-    "sum": "auto",
-    "calibration": "sound",
-    "release": "auto",
-    "noise": "fast",
-    "randomiser": "auto",
-    "honest_fraction": 1,
-    "preset": "practical",
-    "stationary": False,
-    "share_steps": True,
-    "failure": 0.05,
-    "bonus_scale": 1,
-}
-_TRUST = ("none", "central", "shuffle", "local")
+__all__ = ["Group", "Runs", "group", "labels", "promise", "rounded_up"]
 
 
 class Runs(Protocol):
-    """Finished runs, such as `discreet.results.Results`."""
+    """Finished runs, such as `discreet.experiments.results.Results`."""
 
     @property
     def runs(self) -> Sequence[RunRow]:
@@ -57,9 +48,9 @@ class Group:
     rows: tuple[RunRow, ...]
 
     @property
-    def guarantee(self) -> dict[str, Any]:
+    def guarantee(self) -> Promised:
         """What is proven for the runs; the weakest, should several versions of this library have done them."""
-        return max((row.guarantee for row in self.rows), key=_epsilon)
+        return max(self.rows, key=lambda row: row.epsilon).guarantee
 
 
 def group(rows: Iterable[RunRow]) -> dict[str, list[Group]]:
@@ -75,84 +66,85 @@ def group(rows: Iterable[RunRow]) -> dict[str, list[Group]]:
     return result
 
 
-def _order(row: RunRow) -> tuple[Any, ...]:
-    config, privacy = row.config, dict(row.config.get("privacy") or {})
-    asked = privacy.pop("epsilon", None)
-    trust = _TRUST.index(config["trust"]) if config["trust"] in _TRUST else len(_TRUST)
+def _order(row: RunRow) -> tuple[object, ...]:
+    config = row.config
+    privacy = {key: value for key, value in (config.get("privacy") or {}).items() if key != "epsilon"}
+    known = TRUST_MODELS.names
+    trust = known.index(config["trust"]) if config["trust"] in known else len(known)
     rest = json.dumps([privacy, config.get("options"), config["episodes"]], sort_keys=True)
     seed, run = config["seed"]
-    private = row.guarantee["notion"] != "none"
-    return (private, config["agent"], trust, rest, -float(asked or 0), row.labels["setting"], seed, run)
-
-
-def label(row: RunRow, among: Iterable[RunRow]) -> str:
-    """Returns a short label of a run's setting: its agent, what differs among the settings, and what is proven.
-
-    Such as "dp-ucbvi, central, printed noise: ε = 2.05 (asked 1)", or "ucbvi: no privacy".
-    """
-    return labels([*among, row])[row.labels["setting"]]
+    return (row.private, config["agent"], trust, rest, -(row.asked or 0), row.labels["setting"], seed, run)
 
 
 def labels(rows: Iterable[RunRow]) -> dict[str, str]:
-    """Returns the label of every setting, by ``labels["setting"]``; no two are the same."""
+    """Returns the label of every setting, by ``labels["setting"]``; no two are the same.
+
+    It says the agent, what differs among the settings, and what is proven, such as "dp-ucbvi, central, printed noise:
+    ε = 2.05 (asked 1)", or "ucbvi: no privacy".
+    """
     settings = {row.labels["setting"]: row for row in rows}
     facets = {setting: _facets(row) for setting, row in settings.items()}
     keys = dict.fromkeys(key for facet in facets.values() for key in facet)
-    private = [setting for setting, row in settings.items() if row.guarantee["notion"] != "none"]
-    varied = []
-    for key in keys:
-        seen = private if key in ("trust", *_DEFAULTS) and key not in _OPTIONS else settings
-        if len({json.dumps(facets[setting].get(key)) for setting in seen}) > 1:
-            varied.append(key)
+    varied = [key for key in keys if _differs(key, list(facets.values()))]
     texts = {}
     for setting, row in settings.items():
         facet = facets[setting]
         words = [_words(key, facet[key]) for key in varied if key in facet and key not in ("agent", "delta")]
-        promised = promise(row.guarantee, (row.config.get("privacy") or {}).get("epsilon"), delta="delta" in varied)
-        texts[setting] = f"{', '.join(filter(None, [facet['agent'], *words]))}: {promised}"
+        promised = promise(row.guarantee, row.asked, delta="delta" in varied)
+        texts[setting] = f"{', '.join(filter(None, [str(facet['agent']), *words]))}: {promised}"
     twice = {text for text in texts.values() if list(texts.values()).count(text) > 1}
     return {setting: f"{text} [{setting[:6]}]" if text in twice else text for setting, text in texts.items()}
 
 
-_OPTIONS = ("preset", "stationary", "failure", "bonus_scale")
+def _differs(key: str, facets: Sequence[Mapping[str, Value]]) -> bool:
+    """Returns whether settings differ in something.
+
+    Only those that know it are compared; but where a default goes without saying, the others count as having it.
+    """
+    option = agents.table().get(key)
+    everybody = key == "delta" or (option is not None and not option.label(option.default))
+    return len({json.dumps(facet.get(key)) for facet in facets if everybody or key in facet}) > 1
 
 
-def _facets(row: RunRow) -> dict[str, Any]:
+def _facets(row: RunRow) -> dict[str, Value]:
     """Returns what a setting may differ in, in the order in which a label says it."""
-    config, private = row.config, row.guarantee["notion"] != "none"
-    asked = {**_DEFAULTS, **(config.get("privacy") or {}), **(config.get("options") or {})}
-    asked.pop("epsilon", None)
-    if not private:
-        asked = {key: value for key, value in asked.items() if key in _OPTIONS or key not in (*_DEFAULTS, "delta")}
-    trust = {"trust": config["trust"]} if private else {}
-    agent = config["agent"] if config["agent"] != "auto" else f"auto ({config['resolved']['agent']})"
-    first = {"agent": agent, "env": row.labels["env"], **trust}
-    facets = {**first, **asked, "episodes": config["episodes"]}
-    if private:
+    config = row.config
+    name = str(config["resolved"]["agent"]) if config["agent"] == "auto" else config["agent"]
+    facets: dict[str, Value] = {"agent": name if name == config["agent"] else f"auto ({name})"}
+    facets["env"] = row.labels["env"]
+    if row.private:
+        facets["trust"] = config["trust"]
+        facets |= _defaults(lambda: trust_options(config["trust"])) | (config.get("privacy") or {})
+    facets |= _defaults(lambda: agents.table(name)) | (config.get("options") or {}) | {"episodes": config["episodes"]}
+    facets.pop("epsilon", None)
+    facets.pop("delta", None)
+    if row.private:
         facets["delta"] = row.guarantee["delta"]  # the proven one
     return {key: int(v) if isinstance(v, float) and v.is_integer() else v for key, v in facets.items()}
 
 
-def _words(key: str, value: Any) -> str:
+def _defaults(read: Callable[[], Mapping[str, Option]]) -> dict[str, Value]:
+    """Returns the defaults of a table, so that "sound" and nothing are not told apart.
+
+    A store may hold runs of an agent that is not installed here: its defaults are not known.
+    """
+    try:
+        return {key: option.default for key, option in read().items()}
+    except InvalidInput:
+        return {}
+
+
+def _words(key: str, value: Value) -> str:
     """Returns a part of a label."""
-    if value == "auto":  # what is not auto says so
-        return ""
     if key in ("env", "trust"):
         return str(value)
-    if key == "calibration":
-        return "printed noise" if value == "paper" else f"{value} noise"
-    if key == "stationary":
-        return "pooled" if value else "by step"
     if key == "episodes":
         return f"{value:,} episodes"
-    if key in ("sum", "preset", "release", "noise", "randomiser"):
-        return f"{value} {key}"
-    if key == "honest_fraction":
-        return f"{value:.3g} honest"
-    return f"{key.replace('_', ' ')} {value if isinstance(value, str) else json.dumps(value)}"
+    known = {**agents.table(), **trust_options()}
+    return (known.get(key) or Option(key, None, ())).label(value)
 
 
-def promise(guarantee: dict[str, Any], asked: float | None = None, *, delta: bool = True, digits: int = 4) -> str:
+def promise(guarantee: Promised, asked: float | None = None, *, delta: bool = True, digits: int = 4) -> str:
     """Returns what is proven, in a few symbols; numbers are rounded up, so that nothing smaller is claimed."""
     if guarantee["notion"] == "none":
         return "no privacy"
@@ -172,7 +164,3 @@ def rounded_up(value: float | None, digits: int = 3) -> str:
     exact = Decimal(value) * (1 - Decimal("1e-9"))
     text = f"{float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(exact)):g}"
     return re.sub(r"e([+-])0+", r"e\1", text)
-
-
-def _epsilon(guarantee: dict[str, Any]) -> float:
-    return math.inf if guarantee["epsilon"] is None else float(guarantee["epsilon"])

@@ -25,7 +25,11 @@ from discreet import __version__
 from discreet.errors import InvalidInput, check_integer, check_number
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
+
+    from discreet.experiments.configs import Host, Labels, Promised, RunConfig, Value
 
 __all__ = [
     "Curve",
@@ -41,7 +45,7 @@ __all__ = [
 ]
 
 
-def run_key(config: dict[str, Any]) -> str:
+def run_key(config: Mapping[str, object]) -> str:
     """Returns the identity of a run: 16 hex digits of the SHA-256 of its configuration.
 
     Equal configurations have equal keys: the order of entries does not matter, nor whether it says 1 or 1.0.
@@ -49,7 +53,7 @@ def run_key(config: dict[str, Any]) -> str:
     return hashlib.sha256(canonical(plain(config, whole=True)).encode()).hexdigest()[:16]
 
 
-def plain(value: Any, *, whole: bool = False, where: str = "config") -> Any:
+def plain(value: object, *, whole: bool = False, where: str = "config") -> Any:
     """Returns a copy as JSON would give it back; with ``whole``, 1.0 becomes 1. Refuses what JSON cannot hold."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -66,7 +70,7 @@ def plain(value: Any, *, whole: bool = False, where: str = "config") -> Any:
     raise InvalidInput(f"JSON cannot hold {where}={value!r}")
 
 
-def canonical(value: Any) -> str:
+def canonical(value: object) -> str:
     """Returns the canonical text: sorted keys, no spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -93,6 +97,11 @@ class Curve:
         n = len(self.episodes)
         kept = "all" if n == self.total else f"{n:,} of"
         return f"{kept} {self.total:,} episodes, values exact at those kept"
+
+    def mean_gap(self, after: int) -> float:
+        """Returns the mean gap of all episodes after one, interpolated where that was not kept."""
+        before = float(np.interp(after, np.append(0, self.episodes), np.append(0.0, self.regret)))
+        return (float(self.regret[-1]) - before) / (self.total - after)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -151,8 +160,8 @@ class RunRow:
     """
 
     key: str
-    config: dict[str, Any]
-    guarantee: dict[str, Any]
+    config: RunConfig
+    guarantee: Promised
     regret: float
     suboptimal: dict[str, int]
     episodes: int
@@ -161,11 +170,27 @@ class RunRow:
     commit: str | None
     wall_seconds: float
     cpu_seconds: float
-    host: dict[str, Any]
+    host: Host
     created: str
 
     @property
-    def labels(self) -> dict[str, Any]:
+    def private(self) -> bool:
+        """Whether anything is promised."""
+        return self.guarantee["notion"] != "none"
+
+    @property
+    def epsilon(self) -> float:
+        """The ε that was proven; infinite if nothing is promised."""
+        proven = self.guarantee["epsilon"]
+        return math.inf if proven is None else float(proven)
+
+    @property
+    def asked(self) -> float | None:
+        """The ε that was asked for; None if none was."""
+        return _number((self.config.get("privacy") or {}).get("epsilon"))
+
+    @property
+    def labels(self) -> Labels:
         """What tells it from other runs, one plain value each; ``setting`` is shared by all seeds."""
         config, guarantee = self.config, self.guarantee
         parameters, privacy = config.get("env_parameters") or {}, config.get("privacy") or {}
@@ -179,7 +204,7 @@ class RunRow:
             "options": canonical(plain(config.get("options") or {}, whole=True)),
             "trust": config["trust"],
             "privacy": canonical(plain(privacy, whole=True)),
-            "epsilon_requested": _number(privacy.get("epsilon")),
+            "epsilon_requested": self.asked,
             "delta_requested": _number(privacy.get("delta")),
             "epsilon_proven": _number(guarantee["epsilon"]),
             "delta_proven": _number(guarantee["delta"]),
@@ -189,9 +214,9 @@ class RunRow:
 
 
 def summarise(
-    config: dict[str, Any],
+    config: Mapping[str, object],
     gaps: NDArray[np.float64],
-    guarantee: dict[str, Any],
+    guarantee: Mapping[str, object],
     *,
     wall_seconds: float,
     cpu_seconds: float,
@@ -210,22 +235,24 @@ def summarise(
     Raises:
         InvalidInput: If the configuration lacks something, or the gaps are not as many as it says.
     """
-    config, guarantee, gaps = plain(config), plain(guarantee, where="guarantee"), np.asarray(gaps, dtype=np.float64)
     for name in ("env", "agent", "trust", "episodes", "seed"):
         if name not in config:
             raise InvalidInput(f"a configuration must say {name}, got {', '.join(sorted(config))}")
-    if not (isinstance(config["seed"], list) and len(config["seed"]) == 2):
-        raise InvalidInput(f"the seed of a run is [S, i], got seed={config['seed']!r}")
-    check_integer("run", config["seed"][1], least=0)
-    if config["episodes"] != len(gaps):
-        raise InvalidInput(f"the configuration says episodes={config['episodes']}, got {len(gaps)} gaps")
+    kept: RunConfig = plain(config)
+    promised: Promised = plain(guarantee, where="guarantee")
+    gaps = np.asarray(gaps, dtype=np.float64)
+    if not (isinstance(kept["seed"], list) and len(kept["seed"]) == 2):
+        raise InvalidInput(f"the seed of a run is [S, i], got seed={kept['seed']!r}")
+    check_integer("run", kept["seed"][1], least=0)
+    if kept["episodes"] != len(gaps):
+        raise InvalidInput(f"the configuration says episodes={kept['episodes']}, got {len(gaps)} gaps")
     curve = thin(np.cumsum(gaps), gaps, keep)
     row = RunRow(
-        key=run_key(config),
-        config=config,
-        guarantee=guarantee,
+        key=run_key(kept),
+        config=kept,
+        guarantee=promised,
         regret=float(curve.regret[-1]),
-        suboptimal={str(float(alpha)): int((gaps > alpha).sum()) for alpha in config.get("alpha") or ()},
+        suboptimal={str(float(alpha)): int((gaps > alpha).sum()) for alpha in kept.get("alpha") or ()},
         episodes=curve.total,
         thinning=curve.thinning,
         version=__version__,
@@ -238,7 +265,7 @@ def summarise(
     return row, curve
 
 
-def host_facts() -> dict[str, Any]:
+def host_facts() -> Host:
     """Returns where this runs, and on what: nothing about who runs it."""
     return {
         "node": platform.node(),
@@ -268,10 +295,10 @@ def source_commit() -> str | None:
     return commit.strip() or None
 
 
-def _number(value: Any) -> float | None:
+def _number(value: Value) -> float | None:
     return None if value is None else float(value)
 
 
-def columns(row: RunRow, curve: Curve) -> dict[str, Any]:
+def columns(row: RunRow, curve: Curve) -> dict[str, object]:
     """Returns the curve as a table, by column: a plain value stands for a column of that value."""
     return {**row.labels, "episode": curve.episodes, "regret": curve.regret, "gap": curve.gaps}

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from discreet.noise.source import Distribution, Source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from discreet.noise.source import Shape
 
-__all__ = ["Distribution", "FastSource", "fill"]
+__all__ = ["Distribution", "FastSource", "as_source", "fill"]
 
 
 def fill(rng: np.random.Generator, distribution: Distribution, scale: float, out: NDArray[np.float64]) -> None:
@@ -50,6 +51,10 @@ class FastSource(Source):
     def random(self, shape: Shape) -> NDArray[np.float64]:
         """Returns uniform draws in [0, 1)."""
         return self.generator.random(shape)
+
+    def chance(self) -> float:
+        """Returns one uniform draw in [0, 1)."""
+        return self.generator.random()
 
     def integer(self, high: int) -> int:
         """Returns a uniform draw below ``high``."""
@@ -83,3 +88,14 @@ class FastSource(Source):
     def rewind(self, mark: Mapping[str, Any]) -> None:
         """Goes back to a `mark`."""
         self.generator.bit_generator.state = mark
+
+
+def as_source(rng: Source | np.random.Generator) -> Source:
+    """Returns the source itself, or a fast one that draws from a generator."""
+    if type(rng) is FastSource:  # before the slow question whether it is another one: every report asks it
+        return rng
+    if isinstance(rng, np.random.Generator):
+        return FastSource(rng)
+    if isinstance(rng, Source):
+        return rng
+    raise TypeError(f"expected a numpy.random.Generator or a discreet.noise.Source, got {type(rng).__name__}")

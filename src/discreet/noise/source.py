@@ -9,12 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
-
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Distribution", "Shape", "Source", "as_source"]
+__all__ = ["Distribution", "Shape", "Source"]
 
 Distribution = Literal["laplace", "gaussian"]
 Shape = int | tuple[int, ...]
@@ -32,6 +31,10 @@ class Source(ABC):
     @abstractmethod
     def random(self, shape: Shape) -> NDArray[np.float64]:
         """Returns uniform draws in [0, 1): multiples of 2⁻⁵³."""
+
+    @abstractmethod
+    def chance(self) -> float:
+        """Returns one uniform draw in [0, 1)."""
 
     @abstractmethod
     def integer(self, high: int) -> int:
@@ -55,14 +58,3 @@ class Source(ABC):
 
         Filling some rows and then others gives the same numbers as filling all at once.
         """
-
-
-def as_source(rng: Source | np.random.Generator) -> Source:
-    """Returns the source itself, or a fast one that draws from a generator."""
-    from discreet.noise.fast import FastSource
-
-    if isinstance(rng, Source):
-        return rng
-    if isinstance(rng, np.random.Generator):
-        return FastSource(rng)
-    raise TypeError(f"expected a numpy.random.Generator or a discreet.noise.Source, got {type(rng).__name__}")

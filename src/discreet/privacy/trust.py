@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from discreet.errors import InvalidInput, UnknownName
 from discreet.privacy.budget import Budget
 from discreet.privacy.guarantee import Guarantee
+from discreet.registry import Registry
+from discreet.registry.options import Option, about, table, union
 
 __all__ = [
     "CALIBRATIONS",
     "RELEASES",
+    "SUMS",
     "TRUST_MODELS",
     "Central",
     "Local",
     "NonPrivate",
     "Shuffle",
     "TrustModel",
+    "options",
     "trust",
 ]
 
@@ -29,8 +33,45 @@ RELEASES = ("auto", "nmr", "mr")
 _NOISES = ("fast", "secure")
 
 
+_RELEASE = about(
+    "Central, shuffle: nmr, mr (visits are derived) or auto; discreet-vi: weighted (central), first-visits (shuffle).",
+    label="{} release",
+)
+
+
+#: All sums, by the trust model that they are for. A central one is a `discreet.sums.factorisation.Factorisation`; the
+#: privatizers of the other trust models know theirs by name.
+SUMS: Registry[Any] = Registry("sum")
+SUMS.add("tree", "discreet.sums.factorisation:Binary", trust="central")
+SUMS.add("smooth-tree", "discreet.sums.factorisation:Smooth", trust="central")
+SUMS.add("factored", "discreet.sums.factorisation:Factored", trust="central")
+SUMS.add("optimal", "discreet.sums.factorisation:Optimal", trust="central")
+SUMS.add("batch", "discreet.sums.factorisation:Batch", trust="central")
+for _name in ("laplace", "gaussian", "sampled", "questions"):
+    SUMS.add(_name, None, trust="local")
+SUMS.add("binomial", None, trust="shuffle")
+
+
+class _Sums:
+    """What a trust model can be asked for as its ``sum``: whatever is registered for it, and ``"auto"``."""
+
+    def __init__(self, trust: str) -> None:
+        self.trust = trust
+
+    def __get__(self, instance: object, owner: type) -> tuple[str, ...]:
+        return (*(name for name, found in SUMS.entries.items() if found.facts.get("trust") == self.trust), "auto")
+
+
 class TrustModel:
-    """Base class of the trust models."""
+    """Base class of the trust models.
+
+    Attributes:
+        whom: Whom users trust, in a few words.
+        releases: What a learner can be asked to release, if it has a choice.
+    """
+
+    whom: ClassVar[str] = ""
+    releases: ClassVar[tuple[str, ...]] = ()
 
 
 @dataclass(frozen=True)
@@ -40,6 +81,8 @@ class NonPrivate(TrustModel):
     Guarantee:
         None at all. It is the baseline that private learners are measured against.
     """
+
+    whom = "no privacy: the baseline"
 
     @property
     def guarantee(self) -> Guarantee:
@@ -51,13 +94,18 @@ class NonPrivate(TrustModel):
 class _Budgeted(TrustModel):
     """What all private trust models take."""
 
-    epsilon: float
-    delta: float = 0.0
-    sum: str = "auto"
-    calibration: str = "sound"
-    noise: str = "fast"
+    epsilon: float = field(metadata=about("The budget's ε.", short="-e", unset="1"))
+    delta: float = field(default=0.0, metadata=about("The budget's δ.", short="-d"))
+    sum: str = field(default="auto", metadata=about("The private sum; discreet list names them.", label="{} sum"))
+    calibration: str = field(
+        default="sound",
+        metadata=about("sound, or paper: the printed noise.", label={"paper": "printed noise", "sound": "sound noise"}),
+    )
+    noise: str = field(
+        default="fast", metadata=about("fast: for simulation; secure is not built yet.", label="{} noise")
+    )
 
-    sums: ClassVar[tuple[str, ...]]
+    sums: ClassVar[_Sums]
 
     def __post_init__(self) -> None:
         budget = Budget(self.epsilon, self.delta)
@@ -95,10 +143,11 @@ class Central(_Budgeted):
         other users are shown is computed from them alone (billboard lemma).
     """
 
-    release: str = "auto"
+    release: str = field(default="auto", metadata=_RELEASE)
 
-    sums = ("tree", "smooth-tree", "factored", "optimal", "batch", "auto")
-    releases: ClassVar[tuple[str, ...]] = (*RELEASES, "weighted")
+    whom = "the server is trusted"
+    sums = _Sums("central")
+    releases = (*RELEASES, "weighted")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -126,9 +175,13 @@ class Local(_Budgeted):
         Local DP of every report, for the user's whole trajectory.
     """
 
-    randomiser: str = "auto"
+    randomiser: str = field(
+        default="auto",
+        metadata=about("Local, sampled or questions: unary, subset, response or auto.", label="{} randomiser"),
+    )
 
-    sums = ("laplace", "gaussian", "sampled", "questions", "auto")
+    whom = "nobody is trusted"
+    sums = _Sums("local")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -154,11 +207,14 @@ class Shuffle(_Budgeted):
         Shuffle DP of every batch, for one user's whole trajectory; each user is in exactly one batch.
     """
 
-    release: str = "auto"
-    honest_fraction: float = 1.0
+    release: str = field(default="auto", metadata=_RELEASE)
+    honest_fraction: float = field(
+        default=1.0, metadata=about("Shuffle: share of users that add noise.", label="{:.3g} honest")
+    )
 
-    sums = ("binomial", "auto")
-    releases: ClassVar[tuple[str, ...]] = (*RELEASES, "first-visits")
+    whom = "a shuffler is trusted to mix"
+    sums = _Sums("shuffle")
+    releases = (*RELEASES, "first-visits")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -170,27 +226,30 @@ class Shuffle(_Budgeted):
             raise InvalidInput(f"honest_fraction must lie in (0, 1], got honest_fraction={self.honest_fraction!r}")
 
 
-#: By the names that the command line uses.
-TRUST_MODELS: dict[str, type[TrustModel]] = {
-    "none": NonPrivate,
-    "central": Central,
-    "local": Local,
-    "shuffle": Shuffle,
-}
+#: By the names that the command line uses; the fewer are trusted, the later.
+TRUST_MODELS: Registry[type[TrustModel]] = Registry("trust model")
+TRUST_MODELS.add("none", NonPrivate)
+TRUST_MODELS.add("central", Central)
+TRUST_MODELS.add("shuffle", Shuffle)
+TRUST_MODELS.add("local", Local)
 
 
-def trust(name: str, **options: Any) -> TrustModel:
+def options(name: str | None = None) -> dict[str, Option]:
+    """Returns what a trust model can be asked for, by name; what any of them can, by default."""
+    return union(table(model) for key, model in TRUST_MODELS.items() if name in (None, key))  # type: ignore[arg-type]
+
+
+def trust(name: str, **asked: Any) -> TrustModel:
     """Returns a trust model by name; options that are None are left to their defaults.
 
     Raises:
         ValueError: If there is no such trust model, or if it does not take an option.
     """
-    if name not in TRUST_MODELS:
-        raise UnknownName("trust model", name, TRUST_MODELS)
-    takes = {kind: [field.name for field in fields(model)] for kind, model in TRUST_MODELS.items()}  # type: ignore[arg-type]
-    given = {key: value for key, value in options.items() if value is not None}
+    model = TRUST_MODELS[name]
+    takes = table(model)  # type: ignore[arg-type]
+    given = {key: value for key, value in asked.items() if value is not None}
     for key, value in given.items():
-        if key not in takes[name]:
-            others = ", ".join(kind for kind, known in takes.items() if key in known)
+        if key not in takes:
+            others = ", ".join(kind for kind in TRUST_MODELS if key in options(kind))
             raise InvalidInput(f"{key}={value!r} is for the trust model {others or 'of nobody'}, got {name}")
-    return TRUST_MODELS[name](**given)
+    return model(**given)

@@ -9,14 +9,25 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from discreet.privatizers.base import Encoder, Mechanism, PrivateCounts, Privatizer, Released
-from discreet.privatizers.shufflers import BitShuffler, Collector, Shuffler
+from discreet.privatizers.base import (
+    AnyMechanism,
+    AnyPrivatizer,
+    Encoder,
+    Mechanism,
+    PrivateCounts,
+    Privatizer,
+    Released,
+)
+from discreet.privatizers.shufflers import AnyShuffler, BitShuffler, Collector, Shuffler
 
 if TYPE_CHECKING:
     from discreet.privatizers.codec import from_json
     from discreet.privatizers.counts.projection import project
 
 __all__ = [
+    "AnyMechanism",
+    "AnyPrivatizer",
+    "AnyShuffler",
     "BitShuffler",
     "Collector",
     "Encoder",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
 from discreet.errors import InvalidInput
 from discreet.noise import Role
@@ -27,7 +27,18 @@ if TYPE_CHECKING:
     from discreet.noise import Source
     from discreet.privacy import Guarantee
 
-__all__ = ["Encoder", "Kind", "Mechanism", "PrivateCounts", "Privatizer", "Released", "Shuffler", "check_reports"]
+__all__ = [
+    "AnyMechanism",
+    "AnyPrivatizer",
+    "Encoder",
+    "Kind",
+    "Mechanism",
+    "PrivateCounts",
+    "Privatizer",
+    "Released",
+    "Shuffler",
+    "check_reports",
+]
 
 #: Where the noise of a guarantee comes from.
 Kind = Literal["fast", "secure"]
@@ -269,3 +280,8 @@ class Privatizer(Generic[B, T, F]):
     def resume(self, secret: Secret[T], count: int, version: int, last: F | None) -> None:
         """Goes on from what another machine handed over."""
         self._books = _Books(secret, count, version, last)
+
+
+#: Of whatever is asked.
+AnyMechanism: TypeAlias = Mechanism[Any, Any, Any]
+AnyPrivatizer: TypeAlias = Privatizer[Any, Any, Any]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from discreet.errors import InvalidInput, UnknownName, check_integer
+from discreet.noise import as_source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,7 +76,7 @@ class Randomiser:
         """The privacy loss of the probabilities that are used."""
         raise NotImplementedError
 
-    def report(self, value: int, source: Source) -> NDArray[np.bool_]:
+    def report(self, value: int, rng: Source | np.random.Generator) -> NDArray[np.bool_]:
         """Returns which values the report contains, (size,)."""
         raise NotImplementedError
 
@@ -127,9 +128,9 @@ class UnaryEncoding(Randomiser):
         p, q = self.probabilities
         return math.log(p * (1 - q) / ((1 - p) * q)) if self.size > 1 else 0.0
 
-    def report(self, value: int, source: Source) -> NDArray[np.bool_]:
+    def report(self, value: int, rng: Source | np.random.Generator) -> NDArray[np.bool_]:
         """Returns the bits."""
-        return self.decide(value, source.random(self.size))
+        return self.decide(value, as_source(rng).random(self.size))
 
     def decide(self, value: int, draws: NDArray[np.float64]) -> NDArray[np.bool_]:
         """A draw a bit."""
@@ -187,11 +188,11 @@ class SubsetSelection(Randomiser):
         p, d, k = self.probabilities[0], self.chosen, self.size
         return math.log(p / (1 - p)) + math.log((k - d) / d)
 
-    def report(self, value: int, source: Source) -> NDArray[np.bool_]:
+    def report(self, value: int, rng: Source | np.random.Generator) -> NDArray[np.bool_]:
         """Returns the set, as bits."""
-        d = self.chosen
+        d, source = self.chosen, as_source(rng)
         bits = np.zeros(self.size, dtype=np.bool_)
-        bits[value] = source.random(1)[0] < self.probabilities[0]
+        bits[value] = source.chance() < self.probabilities[0]
         others = source.permutation(self.size - 1)[: d - int(bits[value])]
         bits[others + (others >= value)] = True
         return bits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -12,13 +12,12 @@ from discreet.privacy.messages import Batch, BitsReport, Report, ShuffledBatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from numpy.typing import NDArray
 
     from discreet.noise import Source
 
-__all__ = ["BitShuffler", "Collector", "Shuffler", "check_reports"]
+__all__ = ["AnyShuffler", "BitShuffler", "Collector", "Shuffler", "check_reports"]
 
 R = TypeVar("R", bound=Report)
 B = TypeVar("B", bound=Batch)
@@ -139,3 +138,7 @@ def check_reports(reports: Sequence[Report], kind: type[Report]) -> None:
     for report in reports:
         if not isinstance(report, kind):
             raise TypeError(f"expected a {kind.__name__}, got {type(report).__name__}")
+
+
+#: Of whatever reports.
+AnyShuffler: TypeAlias = Shuffler[Any, Any]

@@ -38,9 +38,7 @@ the same text again.
 is refused without being copied.
 
 Messages name a field and its bound. All their numbers are the encoder's; they never hold a value, an index or a piece
-of the text, and no other exception hangs on them.
-
-The reports of simulated people (`discreet.runtime.fast`) have no wire format: they are raw data.
+of the text, and no other exception hangs on them. Simulated people (`discreet.runtime.fast`) have no wire format.
 """
 
 from __future__ import annotations
@@ -90,8 +88,6 @@ _MOST = 2**32  # integers lie below
 # "+", "/" and "=" are no part of base64url: they become what no base64 has
 _TO_BASE64 = bytes.maketrans(b"-_+/=", b"+/***")
 _TO_BASE64URL = bytes.maketrans(b"+/", b"-_")
-
-
 #: How numbers travel: the kinds of NumPy's types that are written, what they are called, and what is read.
 _FORMS: dict[str, tuple[str, str, type[Any]]] = {
     "<f8": ("f", "float64", np.float64),

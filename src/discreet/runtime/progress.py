@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
+
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
 
 __all__ = ["Board", "Progress", "Watch"]
 
@@ -25,7 +28,8 @@ class Progress:
     def __init__(self, title: str, total: int, *, show: bool) -> None:
         self._title, self._total = title, total
         self._show = show and sys.stderr.isatty()
-        self._bar: Any = None
+        self._bar: Bars | None = None
+        self._line: TaskID | None = None
         self._next = 0.0
 
     def __enter__(self) -> Progress:
@@ -47,14 +51,14 @@ class Progress:
                 transient=True,
             )
             self._bar.start()
-            self._bar.add_task(self._title, total=self._total)
+            self._line = self._bar.add_task(self._title, total=self._total)
         return self
 
     def update(self, done: int) -> None:
         """Says that ``done`` steps are done."""
-        if self._bar is not None and (done == self._total or time.monotonic() >= self._next):
+        if self._bar is not None and self._line is not None and (done == self._total or time.monotonic() >= self._next):
             self._next = time.monotonic() + 0.05
-            self._bar.update(0, completed=done)
+            self._bar.update(self._line, completed=done)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -88,9 +92,9 @@ class Board:
     def __init__(self, titles: Sequence[str], *, show: bool) -> None:
         self._titles = titles
         self._show = show and sys.stderr.isatty()
-        self._bar: Any = None
-        self._lines: dict[int, Any] = {}
-        self._whole: Any = None
+        self._bar: Bars | None = None
+        self._lines: dict[int, TaskID] = {}
+        self._whole: TaskID | None = None
 
     def __enter__(self) -> Board:
         if self._show:
@@ -132,7 +136,7 @@ class Board:
 
     def finish(self, i: int) -> None:
         """Says that run ``i`` is over."""
-        if self._bar is not None:
+        if self._bar is not None and self._whole is not None:
             if i in self._lines:
                 self._bar.remove_task(self._lines.pop(i))
             self._bar.advance(self._whole)

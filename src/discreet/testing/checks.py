@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -197,7 +197,7 @@ def _check_refused(agent: Agent, batch: object, message: str) -> None:
     """The server refuses a batch, and that changes nothing."""
     before, count = shown(agent), agent.count
     try:
-        agent.observe(batch)
+        agent.observe(cast("Batch", batch))
     except (TypeError, ValueError):
         unchanged = agent.count == count and bool(np.array_equal(shown(agent), before))
         require(unchanged, "a refused batch changes the agent")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from discreet.mdp import Spec
     from discreet.noise import Seed
     from discreet.privacy import TrustModel
-    from discreet.privatizers import Mechanism
+    from discreet.privatizers import AnyMechanism
 
 __all__ = ["LEARNERS", "DiscreetVI"]
 
@@ -91,7 +91,7 @@ class DiscreetVI(LearningAgent):
         found: Schedule | Listed = self.learner.schedule
         return found
 
-    def _build(self) -> Mechanism[Any, Any, Any]:
+    def _build(self) -> AnyMechanism:
         return self.learner.mechanism
 
     def _start(self, first: None, size: int, rng: np.random.Generator) -> tuple[Any, Proposal]:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from discreet.agents.rounds import Listed, Proposal, Schedule
-    from discreet.privatizers import Mechanism
+    from discreet.privatizers import AnyMechanism
 
 __all__ = ["Learner"]
 
@@ -25,7 +25,7 @@ class Learner(ABC, Generic[S]):
     """
 
     schedule: Schedule | Listed
-    mechanism: Mechanism[Any, Any, Any]
+    mechanism: AnyMechanism
 
     @abstractmethod
     def start(self) -> S:

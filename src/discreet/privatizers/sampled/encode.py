@@ -67,6 +67,6 @@ class SampledEncoder(LayoutEncoder):
         trajectory.check(self.layout.spec)
         source = as_source(rng)
         h = source.integer(self.layout.spec.horizon)
-        bit = int(source.random(1)[0] < trajectory.rewards[h])
+        bit = int(source.chance() < trajectory.rewards[h])
         step = 0 if self.layout.stationary else h
         return SampledReport(step, self.randomiser.report(self.value(trajectory, h, bit), source))

@@ -7,20 +7,20 @@ styles and markers tell the curves apart in grey print too. The same runs give t
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import io
 import math
-import os
 import re
 import textwrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from discreet import envs
-from discreet.errors import DiscreetError, InvalidInput, MissingExtra
+from discreet.errors import InvalidInput, MissingExtra
+from discreet.experiments.figures.canvas import COLOURS, MARKERS, WIDTH, tidy
+from discreet.experiments.files import write_file
 from discreet.experiments.labels import Group, group, rounded_up
+from discreet.experiments.measures import chance
 from discreet.privacy.guarantee import REWARDS_ONLY
 
 if TYPE_CHECKING:
@@ -29,36 +29,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from discreet.experiments.configs import RunConfig
     from discreet.experiments.labels import Runs
     from discreet.experiments.records import Curve
 
-__all__ = ["COLOURS", "MARKERS", "SIZE", "Look", "chance", "draw_regret", "plot_regret", "write_file"]
+__all__ = ["Look", "draw_regret", "plot_regret"]
 
-#: Okabe and Ito: distinguishable with any kind of colour vision
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-#: So that curves differ in grey, too
-MARKERS = ("o", "s", "^", "v", "D", "P", "X")
 # Dots are left to acting at random. Each shows what it is within the length of a line in the legend, markers apart.
 _STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (4, 1.3, 1.2, 1.3)), (0, (2, 1)))
 _MOST = 12  # settings in one figure
 _FEW = 8  # settings that one figure can hold without being split by trust model
 _POINTS = 250  # of a curve: more than a picture can show
-_WIDTH = 4.2  # inches: text is about as large on a phone as on paper
-#: Inches of a figure with a few lines and their legend below
-SIZE = (_WIDTH, 5.0)
 _ABOVE = 3.0  # inches of title, axes and their labels
 _LINE = 0.185  # inches of a line of the legend
 _WRAP = 50  # letters of a line of the legend
-
-
-def chance(env: str) -> float | None:
-    """Returns the gap of acting at random; None if the environment is not known here."""
-    try:
-        mdp = envs.read(env)
-    except DiscreetError:
-        return None
-    uniform = np.full((mdp.horizon, mdp.states, mdp.actions), 1 / mdp.actions)
-    return float(mdp.optimal_value - mdp.evaluate(uniform))
 
 
 def draw_regret(results: Runs, directory: Path) -> dict[str, Path]:
@@ -94,18 +78,17 @@ class Look(NamedTuple):
 
 def _looks(settings: Sequence[Group]) -> dict[str, Look]:
     """Returns looks that mean something, by label: see above. If that is not enough, all that matters is to differ."""
-    configs = {each.label: each.rows[0].config for each in settings}
+    rows = {each.label: each.rows[0] for each in settings}
     families, asked = dict[str, int](), dict[float, int]()
-    for budget in sorted({float(config["privacy"].get("epsilon", 0)) for config in configs.values()}, reverse=True):
+    for budget in sorted({row.asked or 0.0 for row in rows.values()}, reverse=True):
         asked[budget] = len(asked) if budget else 0
     looks = {}
-    for name, config in configs.items():
-        family = _family(config)
-        style = asked[float(config["privacy"].get("epsilon", 0))]
-        hollow = config["privacy"].get("calibration") == "paper"
-        looks[name] = Look(families.setdefault(family, len(families)), style, hollow)
+    for name, row in rows.items():
+        family = _family(row.config)
+        hollow = row.config["privacy"].get("calibration") == "paper"
+        looks[name] = Look(families.setdefault(family, len(families)), asked[row.asked or 0.0], hollow)
     if len(families) > len(COLOURS) or max(asked.values()) >= len(_STYLES) or len(set(looks.values())) < len(looks):
-        return {name: Look(i, i) for i, name in enumerate(configs)}
+        return {name: Look(i, i) for i, name in enumerate(rows)}
     return looks
 
 
@@ -146,7 +129,7 @@ def _pieces(settings: list[Group]) -> list[list[Group]]:
     return [[*free, *piece] for piece in pieces]
 
 
-def _family(config: dict[str, Any]) -> str:
+def _family(config: RunConfig) -> str:
     """Returns what settings have in common that differ in the budget and its calibration alone."""
     rest = {key: value for key, value in config["privacy"].items() if key not in ("epsilon", "delta", "calibration")}
     return repr([config["agent"], config["trust"], rest, config["options"], config["episodes"]])
@@ -224,7 +207,7 @@ def plot_regret(
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtra("matplotlib", "report") from None
-    look: dict[Any, Any] = {
+    look: dict[Any, object] = {
         "font.size": 9,
         "text.parse_math": False,  # labels come from outside: $ is a dollar
         "svg.hashsalt": "discreet",
@@ -236,19 +219,17 @@ def plot_regret(
     height = _ABOVE + _LINE * lines + 0.15
     png, svg = io.BytesIO(), io.BytesIO()
     with mpl.rc_context(look):
-        figure: Any = Figure(figsize=(_WIDTH, height), dpi=200)
+        figure: Any = Figure(figsize=(WIDTH, height), dpi=200)
         # Sizes are in inches from above: layout engines would take most of the time, and move the axes.
-        axes = figure.add_axes(
-            (0.82 / _WIDTH, 1 - (_ABOVE - 0.55) / height, 1 - 1.05 / _WIDTH, (_ABOVE - 0.85) / height)
-        )
+        axes = figure.add_axes((0.82 / WIDTH, 1 - (_ABOVE - 0.55) / height, 1 - 1.05 / WIDTH, (_ABOVE - 0.85) / height))
         looks = looks or [Look(i, i) for i in range(len(curves))]
         handles = _draw(axes, [runs for _, runs in curves], looks, log=log, gap=gap)
-        axes.set_title(_short(title), fontsize=9, loc="left", x=-0.78 / (_WIDTH - 1.05))
+        axes.set_title(_short(title), fontsize=9, loc="left", x=-0.78 / (WIDTH - 1.05))
         place = {"loc": "upper left", "bbox_to_anchor": (0, 1 - _ABOVE / height), "alignment": "left", "frameon": False}
         fonts = {"fontsize": 9, "title_fontsize": 8, "labelspacing": 0.4, "handlelength": 3.2}
         legend = figure.legend(handles, entries, title=heading, **place, **fonts)
         legend.get_title().set_color("#444444")
-        canvases: tuple[Any, Any] = (FigureCanvasAgg(figure), FigureCanvasSVG(figure))
+        canvases: tuple[Any, ...] = (FigureCanvasAgg(figure), FigureCanvasSVG(figure))
         canvases[0].print_png(png, metadata={"Software": None})
         canvases[1].print_svg(svg, metadata={"Date": None, "Creator": None})
     stem = path.name.removesuffix(".svg").removesuffix(".png")
@@ -286,8 +267,7 @@ def _draw(
         x = np.array([1, last])
         handles += axes.plot(x, gap * x, color="#555555", linestyle=(0, (1, 1.6)), linewidth=1.5, zorder=2.5)
     axes.set(xlabel="episode", ylabel="cumulative regret")
-    axes.grid(alpha=0.3, linewidth=0.6)
-    axes.spines[["top", "right"]].set_visible(False)
+    tidy(axes)
     if log:
         axes.set(xscale="log", yscale="log" if top > 0 else "linear", xlim=(0.95, 1.1 * last))
     else:
@@ -334,16 +314,3 @@ def _short(text: str) -> str:
 def _printable(text: str) -> str:
     """Returns a text in one line that XML can hold."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-
-
-def write_file(path: Path, data: bytes) -> None:
-    """Writes a file, whole or not at all; errors name it."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        draft.write_bytes(data)
-        draft.replace(path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from None  # not the draft's name
-    finally:
-        with contextlib.suppress(OSError):  # what could not be written is said above
-            draft.unlink(missing_ok=True)

@@ -1,19 +1,29 @@
-"""What a budget promises and costs where batches ask different questions: `discreet budget --agent sdp-pe`."""
+"""A budget where batches ask different questions, sdp-pe: noise and messages of every stage."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import NotRequired, TypedDict
 
 from discreet.agents.sdp_pe import SDPPE
-from discreet.errors import InvalidInput
-from discreet.privacy import NonPrivate, Shuffle
-
-if TYPE_CHECKING:
-    from discreet.mdp import Spec
-    from discreet.privacy import TrustModel
+from discreet.experiments.budget.case import Case, lines_of
+from discreet.privacy import Shuffle
 
 __all__ = ["StagedBudget"]
+
+
+class _Batch(TypedDict):
+    users: int
+    std: float
+    error_bound: float
+    messages_per_user: NotRequired[int]
+
+
+class _Stage(TypedDict):
+    length: int
+    users_a_policy: int
+    crude: NotRequired[_Batch]
+    fine: NotRequired[_Batch]
 
 
 @dataclass(frozen=True)
@@ -21,46 +31,42 @@ class StagedBudget:
     """Noise and messages of every stage of SDP-PE.
 
     Attributes:
-        title: What the sizes are those of.
+        case: What it is about.
         agent: Built for them; nobody has met it.
     """
 
-    title: str
+    case: Case
     agent: SDPPE
 
     @classmethod
-    def make(
-        cls, title: str, spec: Spec, privacy: TrustModel, *, agent: str, update_every: int | str | None, **options: Any
-    ) -> StagedBudget:
+    def make(cls, case: Case) -> StagedBudget:
         """Builds the agent."""
-        if isinstance(privacy, NonPrivate):
-            raise InvalidInput("there is no budget without privacy: the trust model must be central or shuffle")
-        if update_every is not None:
-            raise InvalidInput(f"the stages of {agent} say when it updates: got update_every={update_every!r}")
-        return cls(title, SDPPE(spec, privacy=privacy, seed=0, **options))
+        made = case.build()
+        assert isinstance(made, SDPPE)
+        return cls(case, made)
 
     @property
-    def _stages(self) -> list[dict[str, Any]]:
+    def _stages(self) -> list[_Stage]:
         """One row a stage, with its crude and its fine batches."""
-        private, schedule = self.agent.privatizer, self.agent.schedule
-        rows: list[dict[str, Any]] = []
+        private, schedule = self.agent.mechanism, self.agent.schedule
+        rows: list[_Stage] = []
         for i, phase in enumerate(schedule.phases):
             if phase.layer == 0:
                 rows.append({"length": schedule.lengths[phase.stage], "users_a_policy": schedule.each[phase.stage]})
             if phase.layer in (0, None):
-                row = {"users": phase.users, "std": private.std(i), "error_bound": private.errors[i]}
+                row: _Batch = {"users": phase.users, "std": private.std(i), "error_bound": private.errors[i]}
                 if isinstance(self.agent.privacy, Shuffle):
                     row["messages_per_user"] = private.messages_per_user(i)
                 rows[-1]["fine" if phase.layer is None else "crude"] = row
         return rows
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Returns the report as JSON can hold it."""
-        agent, spec, privacy = self.agent, self.agent.spec, self.agent.privacy
+        agent, privacy = self.agent, self.agent.privacy
         return {
-            "env": self.title,
+            "env": self.case.title,
             "agent": agent.name,
-            "sizes": {"states": spec.states, "actions": spec.actions, "horizon": spec.horizon},
+            "sizes": self.case.sizes,
             "trust": type(privacy).__name__.lower(),
             "episodes": agent.episodes,
             "collected": agent.schedule.total,
@@ -73,12 +79,12 @@ class StagedBudget:
     def to_text(self) -> str:
         """Returns the report for people to read."""
         agent, spec = self.agent, self.agent.spec
-        visits = agent.privatizer.layouts[0].visits
+        visits = agent.mechanism.layouts[0].visits
         every = "one step: " + ("n, m" if visits else "m")
         fine = ("n, m, r" if visits else "m, r") + (" pooled over the steps" if agent.stationary else " at every step")
         facts = {
             "promise": str(agent.guarantee),
-            "sizes": f"{self.title}: {spec.states} states, {spec.actions} actions, horizon {spec.horizon}",
+            "sizes": self.case.sizes_in_words,
             "batches": f"{len(agent.schedule.phases)} for {agent.schedule.total:,} of {agent.episodes:,} users; "
             f"each user is in one",
             "crude": f"{every}; {spec.horizon} batches a stage",
@@ -86,15 +92,15 @@ class StagedBudget:
         }
         if agent.guarantee.assumptions:
             facts["assumes"] = "; ".join(agent.guarantee.assumptions)
-        lines = [f"{key:12} {value}" for key, value in facts.items()]
+        lines = lines_of(facts)
         head = ("L", "crude: users", "std", "messages", "fine: users", "std", "messages")
         lines += ["", "{:>9} {:>13} {:>8} {:>9} {:>13} {:>8} {:>9}".format(*head)]
         for row in self._stages:
             cells = [f"{row['length']:9,}"]
-            for kind in ("crude", "fine"):
-                sent = row[kind].get("messages_per_user")
+            for batch in (row["crude"], row["fine"]):
+                sent = batch.get("messages_per_user")
                 messages = "–" if sent is None else f"{sent:,}"
-                cells.append(f"{row[kind]['users']:13,} {row[kind]['std']:8.1f} {messages:>9}")
+                cells.append(f"{batch['users']:13,} {batch['std']:8.1f} {messages:>9}")
             lines.append(" ".join(cells))
         return "\n".join(
             [*lines, "", "std is that of the noise in a count; messages are those of a user, one bit each."]

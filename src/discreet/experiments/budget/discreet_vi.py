@@ -1,21 +1,18 @@
-"""What a budget promises and costs where an agent asks its own questions: `discreet budget --agent discreet-vi`."""
+"""A budget where an agent asks its own questions, discreet-vi: a part for each trust model."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypedDict
 
 from discreet.agents.discreet import DiscreetVI
-from discreet.agents.discreet_local import LocalLearner
+from discreet.agents.discreet.local import LocalLearner
 from discreet.errors import InvalidInput
-from discreet.privacy import Local, NonPrivate, Shuffle
-from discreet.privatizers import FirstVisitPrivatizer
-
-if TYPE_CHECKING:
-    from discreet.mdp import Spec
-    from discreet.privacy import TrustModel
+from discreet.experiments.budget.case import Case, lines_of
+from discreet.privacy import Local, Shuffle
+from discreet.privatizers.first_visits.serve import FirstVisitCounts
 
 __all__ = ["OwnBudget", "own_budget"]
 
@@ -25,16 +22,16 @@ class OwnBudget(ABC):
     """What discreet-vi promises, and how much noise that takes.
 
     Attributes:
-        title: What the sizes are those of.
+        case: What it is about.
         agent: Built for them; nobody has met it.
     """
 
-    title: str
+    case: Case
     agent: DiscreetVI
 
     @property
     def _private(self) -> Any:
-        return self.agent.privatizer
+        return self.agent.mechanism
 
     @property
     def _ends(self) -> list[int]:
@@ -43,7 +40,7 @@ class OwnBudget(ABC):
 
     @property
     @abstractmethod
-    def _own(self) -> dict[str, Any]:
+    def _own(self) -> dict[str, object]:
         """What the trust model adds to the report, as JSON can hold it."""
 
     @property
@@ -55,13 +52,13 @@ class OwnBudget(ABC):
         """Lines of a table below that."""
         return []
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Returns the report as JSON can hold it."""
-        agent, spec = self.agent, self.agent.spec
+        agent = self.agent
         return {
-            "env": self.title,
+            "env": self.case.title,
             "agent": agent.name,
-            "sizes": {"states": spec.states, "actions": spec.actions, "horizon": spec.horizon},
+            "sizes": self.case.sizes,
             "trust": type(agent.privacy).__name__.lower(),
             "episodes": agent.episodes,
             "reads": len(self._ends),
@@ -69,38 +66,42 @@ class OwnBudget(ABC):
             "stationary": agent.stationary,
             "failure": agent.failure,
             "guarantee": agent.guarantee.to_dict(),
-            "sum": agent.mechanism[0],
-            "noise": agent.mechanism[1],
+            "sum": agent.mechanism.name,
+            "noise": agent.mechanism.noise,
             **self._own,
         }
 
     def to_text(self) -> str:
         """Returns the report for people to read."""
-        agent, spec, ends = self.agent, self.agent.spec, self._ends
+        agent, ends = self.agent, self._ends
         batches = f"{len(ends):,}, the first of {ends[0]:,} users; {ends[-1]:,} of {agent.episodes:,} users are in one"
         facts = {
             "promise": str(agent.guarantee),
-            "sizes": f"{self.title}: {spec.states} states, {spec.actions} actions, horizon {spec.horizon}",
+            "sizes": self.case.sizes_in_words,
             "batches": batches,
-            "mechanism": f"{agent.mechanism[0]}, {agent.mechanism[1]}",
+            "mechanism": f"{agent.mechanism.name}, {agent.mechanism.noise}",
             **self._facts,
         }
         if agent.guarantee.assumptions:
             facts["assumes"] = "; ".join(agent.guarantee.assumptions)
-        lines = [f"{key:16} {value}" for key, value in facts.items()]
-        return "\n".join([*lines, *self._table(), f"{'events':16} {agent.guarantee.events}"])
+        return "\n".join([*lines_of(facts, 16), *self._table(), f"{'events':16} {agent.guarantee.events}"])
 
 
 class _Weighted(OwnBudget):
     """Weighted counts, with a trusted server."""
 
     @property
-    def _own(self) -> dict[str, Any]:
-        layout, sum_ = self._private.layout, self._private.sum
+    def _blocks(self) -> list[str]:
+        layout = self._private.layout
         named = zip(("pooled", "steps"), (layout.pooled, layout.steps), strict=True)
+        return [name for name, share in named if share > 0]
+
+    @property
+    def _own(self) -> dict[str, object]:
+        layout, sum_ = self._private.layout, self._private.sum
         return {
             "release": "weighted",
-            "blocks": [name for name, share in named if share > 0],
+            "blocks": self._blocks,
             "counts": layout.size,
             "sensitivity_l2": layout.sensitivity.l2,
             "std_fresh": sum_.fresh_std,
@@ -110,7 +111,7 @@ class _Weighted(OwnBudget):
     @property
     def _facts(self) -> dict[str, str]:
         own = self._own
-        blocks = " and ".join({"pooled": "pooled", "steps": "for each step"}[name] for name in own["blocks"])
+        blocks = " and ".join({"pooled": "pooled", "steps": "for each step"}[name] for name in self._blocks)
         return {
             "released": f"weighted counts, {blocks}: {own['counts']:,}",
             "sensitivity": f"L2 {own['sensitivity_l2']:.4g} (replacing one user)",
@@ -123,7 +124,7 @@ class _Questions(OwnBudget):
     """The two kinds of questions under local privacy, and what hides the answers."""
 
     @property
-    def _own(self) -> dict[str, Any]:
+    def _own(self) -> dict[str, object]:
         privacy = self._private.privacy
         return {
             "budget": {"epsilon": privacy.epsilon, "delta": privacy.delta},
@@ -132,9 +133,9 @@ class _Questions(OwnBudget):
         }
 
     @property
-    def _rows(self) -> dict[str, dict[str, Any]]:
+    def _rows(self) -> dict[str, dict[str, float | str]]:
         """One row a kind."""
-        learner, rows = self.agent.learner, {}
+        learner, rows = self.agent.learner, dict[str, dict[str, float | str]]()
         assert isinstance(learner, LocalLearner)
         hiding = zip(("next state", "reward"), self._private.encoder.randomisers, learner.enough, strict=True)
         for kind, hidden, enough in hiding:
@@ -168,18 +169,29 @@ class _Questions(OwnBudget):
         ]
 
 
+class _Asked(TypedDict):
+    std: float
+    messages_per_user: int
+
+
+class _Size(TypedDict):
+    users: int
+    batches: int
+    questions: dict[str, _Asked]
+
+
 class _FirstVisits(OwnBudget):
     """Noise and messages of every size of batch and number of questions, with a shuffler."""
 
     @property
-    def _own(self) -> dict[str, Any]:
+    def _own(self) -> dict[str, object]:
         return {"release": "first-visits", "error_bound": self._private.error, "batches": self._rows}
 
     @property
-    def _rows(self) -> list[dict[str, Any]]:
+    def _rows(self) -> list[_Size]:
         """One row a size of batch, with an entry for every number of questions."""
         private = self._private
-        assert isinstance(private, FirstVisitPrivatizer)
+        assert isinstance(private, FirstVisitCounts)
         return [
             {
                 "users": users,
@@ -211,12 +223,12 @@ class _FirstVisits(OwnBudget):
         return [*lines, "", "J cells asked about: std of the noise in a count / one-bit messages a user.", tail]
 
 
-def own_budget(title: str, spec: Spec, privacy: TrustModel, *, agent: str, **options: Any) -> OwnBudget:
+def own_budget(case: Case) -> OwnBudget:
     """Returns the report on discreet-vi under a trust model."""
-    if isinstance(privacy, NonPrivate):
-        raise InvalidInput("there is no budget without privacy: the trust model must be central, local or shuffle")
-    made = DiscreetVI(spec, privacy=privacy, seed=0, **options)
+    made = case.build()
+    assert isinstance(made, DiscreetVI)
     if not len(made.schedule.ends(0, made.episodes)):
-        raise InvalidInput(f"{made.episodes} episodes never fill a batch of {agent}: got episodes={made.episodes}")
-    kind = _FirstVisits if isinstance(privacy, Shuffle) else _Questions if isinstance(privacy, Local) else _Weighted
-    return kind(title, made)
+        raise InvalidInput(f"{made.episodes} episodes never fill a batch of {case.agent}: got episodes={made.episodes}")
+    asked = case.privacy
+    kind = _FirstVisits if isinstance(asked, Shuffle) else _Questions if isinstance(asked, Local) else _Weighted
+    return kind(case, made)

@@ -12,25 +12,25 @@ All of it is computed by the simulator, from its exact model and the policies th
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import dataclasses
 import importlib
 import itertools
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import numpy as np
 
 from discreet.errors import InvalidInput, UnknownName
-from discreet.experiments.parquet import to_table
+from discreet.experiments.files import replacing
 from discreet.experiments.records import Curve, RunRow, columns
 from discreet.experiments.store import Store
+from discreet.experiments.store.parquet import to_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import os
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -108,25 +108,18 @@ class Results:
             raise InvalidInput(f"{str(path)!r} is a part of the store: export to another place")
         if not self.runs:
             raise InvalidInput(f"there are no runs in {str(self._store.directory)!r} to export")
-        draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        try:
+        with replacing(path) as draft:
             if name == "parquet":
                 self._write_parquet(draft)
             else:
                 with draft.open("w", encoding="utf-8", newline="") as file:
                     {"csv": self._write_csv, "json": self._write_json}[name](file)
-            draft.replace(path)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror or str(error), str(path)) from None  # not the draft's name
-        finally:
-            with contextlib.suppress(OSError):  # what could not be written is said above
-                draft.unlink(missing_ok=True)
 
     def _curves(self) -> Iterator[tuple[RunRow, Curve]]:
         for row in self.runs:
             yield row, self.curve(row.key)
 
-    def _records(self) -> Iterator[dict[str, Any]]:
+    def _records(self) -> Iterator[dict[str, object]]:
         for row, curve in self._curves():
             labels = row.labels
             points = (values.tolist() for values in (curve.episodes, curve.regret, curve.gaps))
@@ -178,7 +171,7 @@ def same_content(one: Store, other: Store) -> list[str]:
     return found
 
 
-def _column(values: list[Any]) -> NDArray[Any]:
+def _column(values: Sequence[object]) -> NDArray[Any]:
     """Returns an array: numbers as numbers, None among them as NaN, texts as objects."""
     if any(isinstance(value, str) for value in values):
         return np.array(values, dtype=object)
