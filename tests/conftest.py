@@ -52,6 +52,13 @@ def make_agent(name, spec, *, trust="tree, laplace", **options):
     return dc.agents.make(name, spec, **options)
 
 
+def plant(agent, released, users=0):
+    """Lets an agent plan from a release that nobody made; returns the plan, and ``agent.learned`` is what it learned."""
+    private = agent.privatizer
+    private.settle(private.reveal(), users, 1, released)
+    return agent.plan
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(20_240_607)

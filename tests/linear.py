@@ -48,7 +48,7 @@ def widths(H, K, alpha, d1, d2, B, known):
 def evaluate(spec, grams, beta_p, beta_r, policy=None):
     """Lines 3 to 12 of Algorithm 1; with a policy (H, S, A), lines 4 to 12 of Algorithm 2. Returns Q, V, policy."""
     H, S, A, psi, phi_r = spec.horizon, spec.states, spec.actions, dense(spec), spec.reward_features
-    known = grams.error
+    known = grams.regulariser
     Q, V, greedy = np.zeros((H, S, A)), np.zeros((H + 1, S)), np.zeros((H, S), dtype=np.int64)
     for h in range(H - 1, -1, -1):
         Lp = np.linalg.inv(grams.value_gram[h] + known.value_shift[h] * np.eye(spec.dimension))

@@ -10,10 +10,10 @@ import pytest
 import discreet as dc
 from discreet import testing
 from discreet.agents.base import default_update
-from discreet.agents.schedule import Schedule
+from discreet.agents.rounds import Schedule
 from discreet.errors import CapacityExceeded
 from discreet.privacy import Report, ShuffledBatch
-from discreet.privatizers import PrivateCounts
+from discreet.privatizers import PrivateCounts, Privatizer
 from tests.conftest import PRIVATE, TRUST, UPDATED, make_agent
 
 RIVERSWIM = dc.envs.riverswim()
@@ -76,7 +76,7 @@ def test_the_proven_epsilon_is_the_budgets(name, trust, stationary):
         )
         assert 0.99 <= agent.guarantee.epsilon <= 1.0
         assert agent.guarantee.notion == {"C": "joint", "L": "local", "S": "shuffle"}[type(TRUST[trust]).__name__[0]]
-        found.append((agent.guarantee, agent.privatizer.fresh_std, agent.privatizer.error))
+        found.append((agent.guarantee, agent.mechanism.fresh_std, agent.mechanism.error))
     assert found[0] == found[1] == found[2]
 
 
@@ -95,26 +95,41 @@ def test_printed_noise_shows_its_real_epsilon(name):
 @pytest.mark.parametrize("trust", ["local laplace", "local gaussian", "local sampled", "shuffle"])
 @pytest.mark.parametrize("name", PRIVATE)
 def test_the_server_never_sees_a_trajectory(name, trust):
-    """Must show: a spy in the place of `observe`, `collect` and `plan` sees no trajectory, under shuffle no report."""
-    agent = make_agent(name, RIVERSWIM.spec, trust=trust, episodes=40, update_every=10, seed=0)
-    seen = []
+    """Must show: a spy in the place of what the server runs sees no trajectory, under shuffle no report.
 
-    def spy(owner, attribute):
-        real = getattr(owner, attribute)
+    That is `observe` of the agent and of its privatizer, `folded` of the mechanism and `planned`. With short cuts too:
+    then nothing but `observe` or `absorb` brings anything to the server.
+    """
+    for block in (True, False):
+        agent = make_agent(name, RIVERSWIM.spec, trust=trust, episodes=40, update_every=10, seed=0)
+        seen = []
+        for owner, attribute in (
+            (agent, "observe"),
+            (agent, "absorb"),
+            (agent, "planned"),
+            (agent.privatizer, "observe"),
+            (agent.mechanism, "folded"),
+        ):
+            spy(owner, attribute, seen)
+        dc.simulate(agent, RIVERSWIM, seed=0, block=block)
+        assert agent.count == 40
+        check_seen(seen, trust)
 
-        def watched(*arguments):
-            for argument in arguments:
-                seen.append(argument)
-                seen.extend(vars(argument).values() if hasattr(argument, "__dict__") else ())
-            return real(*arguments)
 
-        setattr(owner, attribute, watched)
+def spy(owner, attribute, seen):
+    """Puts what a method is given, and what that holds, on a list."""
+    real = getattr(owner, attribute)
 
-    spy(agent, "observe")
-    spy(agent, "plan")
-    spy(agent.privatizer, "collect")
-    dc.simulate(agent, RIVERSWIM, seed=0)
-    assert agent.count == 40
+    def watched(*arguments):
+        for argument in arguments:
+            seen.append(argument)
+            seen.extend(vars(argument).values() if hasattr(argument, "__dict__") else ())
+        return real(*arguments)
+
+    setattr(owner, attribute, watched)
+
+
+def check_seen(seen, trust):
     kinds = {type(thing) for thing in seen}
     assert not any(issubclass(kind, dc.Trajectory) or kind.__name__.startswith("Raw") for kind in kinds)
     assert PrivateCounts in kinds

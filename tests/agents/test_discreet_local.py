@@ -10,13 +10,12 @@ import pytest
 
 import discreet as dc
 from discreet import testing
-from discreet.agents import discreet_local
 from discreet.agents._kernels import discreet_local as kernels
 from discreet.agents._kernels import sparse
-from discreet.agents.discreet_local import LocalLearner, Settings
+from discreet.agents.discreet.local import LocalLearner, Settings, sizes
 from discreet.errors import CheckFailed, InvalidInput
 from discreet.noise import Role
-from discreet.privatizers import Answers
+from discreet.privatizers.questions.serve import Answers
 from tests.conftest import random_mdp
 
 
@@ -129,39 +128,45 @@ def test_shrunken_counts_stay_in_bounds(far):
 def test_answers_are_weighted_by_first_visits(rng):
     """m, R and v by the documented formulas, batch after batch."""
     mdp = small()
-    learner = build(mdp).learner
+    agent = build(mdp)
+    learner, known = agent.learner, agent.learned
     m, v, rng_agent = 0.0, 0.0, np.random.default_rng(0)
     for _ in range(5):
-        x = learner._weights.copy()
+        x = known.weights.copy()
         assert (x >= 0.02).all()
         asked = rng.integers(50, size=(2, 1, 3, 2))
         new = Answers(asked, rng.normal(size=(1, 3, 2, 3)), rng.normal(size=(1, 3, 2, 2)), 0.0)
-        learner.plan(new, 100, 100, rng_agent)
+        before = dataclasses.replace(known, **{name: array.copy() for name, array in vars(known).items()})
+        after, _ = learner.plan(known, new, 100, 100, rng_agent)
+        for name, array in vars(before).items():  # pure: what was known stays as it was
+            np.testing.assert_array_equal(getattr(known, name), array)
+        known = after
         m, v = m + x[..., None] * new.transitions, v + x**2 * asked[0] * learner._variance[0]
-        np.testing.assert_allclose(learner._m, m)
-        np.testing.assert_allclose(learner._v[0], v)
+        np.testing.assert_allclose(known.m, m)
+        np.testing.assert_allclose(known.v[0], v)
 
 
 def test_known_cells_stay_known_and_unknown_ones_are_asked_about():
     mdp = small()
-    learner, rng = build(mdp).learner, np.random.default_rng(0)
-    s, a = 0, int(learner._order[0, 0])
+    agent, rng = build(mdp), np.random.default_rng(0)
+    learner, known = agent.learner, agent.learned
+    s, a = 0, int(known.order[0, 0])
     sure = Answers(np.full((2, 1, 3, 2), 100), np.zeros((1, 3, 2, 3)), np.zeros((1, 3, 2, 2)), 0.0)
     sure.transitions[0, s, a, 1], sure.rewards[0, s, a, 0] = 1e4, 1e4
-    plan = learner.plan(sure, 100, 100, rng)
-    assert np.argwhere(learner._known).tolist() == [[0, s, a]]
-    asked = plan.carried["probabilities"]
+    known, proposal = learner.plan(known, sure, 100, 100, rng)
+    assert np.argwhere(known.known).tolist() == [[0, s, a]]
+    asked = proposal.carried["probabilities"]
     assert asked.sum() == pytest.approx(1.0)
-    assert asked[:, ~learner._known].sum() > asked[:, learner._known].sum()  # H for an unknown cell is worth most
+    assert asked[:, ~known.known].sum() > asked[:, known.known].sum()  # H for an unknown cell is worth most
     wild = Answers(np.full((2, 1, 3, 2), 100), np.full((1, 3, 2, 3), -1e4), np.full((1, 3, 2, 2), -1e4), 0.0)
-    learner.plan(wild, 200, 100, rng)
-    assert learner._known[0, s, a]
-    assert np.isfinite(learner.plan(wild, 300, 100, rng).carried["probabilities"]).all()
+    known, _ = learner.plan(known, wild, 200, 100, rng)
+    assert known.known[0, s, a]
+    assert np.isfinite(learner.plan(known, wild, 300, 100, rng)[1].carried["probabilities"]).all()
 
 
 @pytest.mark.parametrize("episodes", [1, 19, 20, 150, 3000, 1_000_000])
 def test_batches_are_a_public_rule(episodes):
-    found = discreet_local.sizes(episodes)
+    found = sizes(episodes)
     assert sum(found) <= episodes
     assert all(size <= 2000 for size in found)
     assert list(found) == sorted(found)
@@ -200,9 +205,9 @@ def test_both_paths_are_the_same_bit_for_bit(options):
     np.testing.assert_array_equal(gaps, dc.simulate(slow, mdp, seed=1, block=False).gaps)
     parts = [dc.simulate(mixed, mdp, n, seed=1).gaps for n in (101, 399, 1000)]
     np.testing.assert_array_equal(gaps, np.concatenate(parts))
-    for name, array in fast.learner.state().items():
-        np.testing.assert_array_equal(array, slow.learner.state()[name])
-        np.testing.assert_array_equal(array, mixed.learner.state()[name])
+    for name, array in vars(fast.learned).items():
+        np.testing.assert_array_equal(array, getattr(slow.learned, name))
+        np.testing.assert_array_equal(array, getattr(mixed.learned, name))
 
 
 @pytest.mark.parametrize("block", [False, True])
@@ -212,7 +217,7 @@ def test_every_policy_and_question_is_rebuilt_from_what_was_released(block):
     record = testing.record(agent)
     dc.simulate(agent, mdp, seed=1, block=block)
     testing.replay(record, again)
-    assert len(record.batches) > 10
+    assert len(record.rounds) > 10
     np.testing.assert_array_equal(again.encoder.probabilities, agent.encoder.probabilities)
 
 
@@ -220,13 +225,17 @@ def test_a_learner_that_looks_at_the_privatizer_is_caught(monkeypatch):
     """Planted: it prefers an action by how many users the privatizer has seen ask for it."""
     mdp, real = small(), LocalLearner.plan
 
-    def peeking(self, released, count, size, rng):
-        plan = real(self, released, count, size, rng)
-        plan.policies[0, 0] = (self.privatizer._supports.sum() + plan.policies[0, 0]) % 2
-        return plan
+    agents = []
+
+    def peeking(self, *given):
+        known, proposal = real(self, *given)
+        seen = sum(int(agent.privatizer.reveal().supports.sum()) for agent in agents if agent.learner is self)
+        proposal.policies[0, 0] = (seen + proposal.policies[0, 0]) % 2
+        return known, proposal
 
     monkeypatch.setattr(LocalLearner, "plan", peeking)
     agent, again = build(mdp, 500), build(mdp, 500)
+    agents += [agent, again]
     record = testing.record(agent)
     dc.simulate(agent, mdp, seed=1)
     with pytest.raises(CheckFailed, match="not a function of what was released"):
@@ -258,25 +267,23 @@ def test_what_was_calibrated_travels(tmp_path, monkeypatch):
     dc.simulate(agent, mdp, 300, seed=1)
     before = agent.guarantee.epsilon
     agent.save(tmp_path / "agent")
-    wrong = dataclasses.replace(agent.privatizer.encoder).randomisers[0]
+    hidden = agent.mechanism.encoder.randomisers
     monkeypatch.setattr(
-        "discreet.privatizers.questions.hiding",
-        lambda *_: (
-            dataclasses.replace(wrong, epsilon=0.5),
-            dataclasses.replace(agent.privatizer.encoder.randomisers[1], epsilon=0.5),
-        ),
+        "discreet.privatizers.questions.serve.hiding",
+        lambda *_: tuple(dataclasses.replace(found, epsilon=0.5) for found in hidden),
     )
+    assert build(mdp, 1500).guarantee.epsilon != before
     assert dc.agents.load(tmp_path / "agent").guarantee.epsilon == before
 
 
-def test_the_same_people_under_another_budget():
-    """Every user takes the same draws whatever they are asked and whatever they did."""
+def test_every_user_takes_as_many_draws():
+    """Whatever they are asked and whatever they did: what one says tells nothing of another's noise."""
     mdp = small()
     agent = build(mdp, 1000)
     dc.simulate(agent, mdp, seed=1)
-    fresh = build(mdp, 1000, epsilon=7.0).streams[Role.ENCODER]
+    fresh = build(mdp, 1000).sources[Role.ENCODER]
     fresh.random((agent.count, agent.encoder.draws))
-    assert fresh.random() == agent.streams[Role.ENCODER].random()
+    assert fresh.random(1) == agent.sources[Role.ENCODER].random(1)
 
 
 def test_the_guarantee_is_the_encoders():

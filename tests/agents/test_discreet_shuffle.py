@@ -10,12 +10,13 @@ from scipy import integrate, stats
 
 import discreet as dc
 from discreet import testing
-from discreet.agents import discreet_shuffle, saved
 from discreet.agents._kernels import discreet_shuffle as kernels
 from discreet.agents._kernels import sparse
-from discreet.agents.discreet_shuffle import SETTINGS, batch_sizes
-from discreet.privacy import Batch, Report, ShuffledBatch
-from discreet.privatizers import FirstVisitPrivatizer
+from discreet.agents.discreet import shuffle as discreet_shuffle
+from discreet.agents.discreet.shuffle import SETTINGS, batch_sizes
+from discreet.privacy import Batch, BitsReport, Report, ShuffledBatch
+from discreet.runtime import handover
+from discreet.runtime.fast import SimulatedReport
 
 MDP = dc.envs.riverswim(states=3, horizon=4)
 PRIVACY = dc.Shuffle(1.0, 1e-6)
@@ -45,7 +46,7 @@ def test_a_longer_run_is_replayed_and_the_questions_are_too():
 
     def plan(*args):
         found = real(*args)
-        asked.append(found.carried)
+        asked.append(found[1].carried)
         return found
 
     agent.learner.plan = plan
@@ -56,7 +57,7 @@ def test_a_longer_run_is_replayed_and_the_questions_are_too():
 
     def plan_again(*args):
         found = real_again(*args)
-        replayed.append(found.carried)
+        replayed.append(found[1].carried)
         return found
 
     again.learner.plan = plan_again
@@ -74,7 +75,7 @@ def test_the_tally_and_the_protocol_give_the_same_numbers(stationary):
         dc.simulate(agent, MDP, seed=3, block=block).gaps for agent, block in zip(agents, (True, False), strict=True)
     ]
     np.testing.assert_array_equal(*gaps)
-    assert saved.pack(agents[0]) == saved.pack(agents[1])
+    assert handover.pack(agents[0]) == handover.pack(agents[1])
 
 
 @pytest.mark.parametrize("stationary", [True, False])
@@ -91,37 +92,40 @@ def test_a_saved_agent_goes_on_bit_for_bit(stationary, update_every, tmp_path):
         parts = dc.agents.load(path)
     np.testing.assert_array_equal(np.concatenate(gaps), expected)
     assert parts.guarantee == whole.guarantee
-    assert saved.pack(parts) == saved.pack(whole)
+    assert handover.pack(parts) == handover.pack(whole)
 
 
 def test_what_was_calibrated_travels(tmp_path, monkeypatch):
     agent = build(episodes=80)
     dc.simulate(agent, MDP, 20, seed=1)
-    expected = [encoder.noise for encoder in agent.privatizer.encoders], agent.privatizer.error, agent.guarantee
+    expected = noise(agent), agent.mechanism.error, agent.guarantee
     agent.save(tmp_path / "agent")
     monkeypatch.setattr("discreet.privacy.binomial.calibrate_symmetric", lambda *_: (500, 0.5))
     again = dc.agents.load(tmp_path / "agent")
-    assert (
-        [encoder.noise for encoder in again.privatizer.encoders],
-        again.privatizer.error,
-        again.guarantee,
-    ) == expected
+    assert (noise(again), again.mechanism.error, again.guarantee) == expected
+    assert noise(build(episodes=80)) != expected[0]
+
+
+def noise(agent):
+    """What was calibrated for each size of batch."""
+    return {users: encoder.noise for users, encoder in agent.mechanism.tables.items()}
 
 
 def test_all_messages_can_be_sent():
     """The path on which every bit is drawn: the learner does not know which one it is on."""
-    agent = build(episodes=60)
-    agent.privatizer = FirstVisitPrivatizer(
-        MDP.spec, PRIVACY, batches=agent.schedule.sizes, stationary=True, messages=True
-    )
-    agent._arm()
-    assert not agent.tallied
-    dc.simulate(agent, MDP, 60, seed=1)
-    assert agent.count == 60
+    agent = build(episodes=60, update_every=8)
+    dc.simulate(agent, MDP, 3, seed=1, messages=True)
+    assert {type(report) for report in agent.shuffler.reports} == {BitsReport}
+    dc.simulate(agent, MDP, 2, seed=1)  # a batch whose people sent messages goes on with messages
+    assert {type(report) for report in agent.shuffler.reports} == {BitsReport}
+    dc.simulate(agent, MDP, 5, seed=1)
+    assert {type(report) for report in agent.shuffler.reports} == {SimulatedReport}
+    dc.simulate(agent, MDP, 50, seed=1, messages=True)
+    assert agent.count == 56
 
 
 def test_the_server_sees_batches_only():
-    """Must show: a spy in the place of `observe`, `collect` and `plan` sees no trajectory and no report."""
+    """Must show: a spy in the place of `observe`, `folded` and `plan` sees no trajectory and no report."""
     agent, seen = build(episodes=40), []
 
     def spied(owner, name):
@@ -134,7 +138,8 @@ def test_the_server_sees_batches_only():
         setattr(owner, name, call)
 
     spied(agent, "observe")
-    spied(agent.privatizer, "collect")
+    spied(agent.privatizer, "observe")
+    spied(agent.mechanism, "folded")
     spied(agent.learner, "plan")
     dc.simulate(agent, MDP, 40, seed=1, block=False)
     assert any(isinstance(x, ShuffledBatch) for x in seen)
@@ -154,7 +159,7 @@ def test_other_releases_are_refused_with_the_reason(release):
 
 def test_auto_means_first_visits():
     one, two = build(), build(privacy=dc.Shuffle(1.0, 1e-6, release="first-visits"))
-    assert one.privatizer.encoders == two.privatizer.encoders
+    assert noise(one) == noise(two)
     assert one.guarantee == two.guarantee
     assert 0.99 <= one.guarantee.epsilon <= 1.0
     assert one.resolved["sum"] == "binomial"
@@ -259,9 +264,9 @@ def test_predicted_visits_are_those_of_a_simulation(rng, steps):
 def test_first_questions_are_about_the_start():
     """Nothing is known: cells that nobody can be seen in are not asked about."""
     agent = build(dc.envs.riverswim().spec, 50_000)
-    assert set(agent.privatizer.encoder.cells) <= {0, 1}
+    assert set(agent.plan.encoder.cells) <= {0, 1}
     agent = build(dc.envs.riverswim().spec, 50_000, stationary=False)
-    assert set(agent.privatizer.encoder.cells) <= {0, 1}
+    assert set(agent.plan.encoder.cells) <= {0, 1}
 
 
 def test_it_finds_the_far_end_of_the_river():

@@ -17,18 +17,20 @@ from scipy.stats import norm
 
 import discreet as dc
 from discreet import testing
-from discreet.agents import saved as files
 from discreet.agents._kernels import discreet_central as kernels
 from discreet.agents._kernels import sparse
-from discreet.agents.discreet_central import CentralLearner
-from discreet.agents.discreet_vi import DiscreetVI
+from discreet.agents.discreet import DiscreetVI
+from discreet.agents.discreet.central import CentralLearner
 from discreet.errors import CheckFailed
 from discreet.experiments.sweep import Sweep
 from discreet.mdp import Spec
-from discreet.noise import Role
+from discreet.noise import Role, as_source
 from discreet.privacy import accounting
-from discreet.privatizers.weighted import make_weighted
-from discreet.privatizers.weights import Block, WeightedLayout
+from discreet.privatizers import Privatizer
+from discreet.privatizers.make import weighted
+from discreet.privatizers.weighted.layout import Block, WeightedLayout
+from discreet.runtime import handover as files
+from discreet.runtime.tallies import WeightedTotals
 from discreet.sums import optimal
 from tests.agents import discreet_reference as reference
 from tests.conftest import PRIVATE, random_mdp
@@ -68,7 +70,7 @@ def test_the_proven_epsilon_is_the_budgets(epsilon, delta, variant):
     agent = make(RIVERSWIM.spec, variant, episodes=20_000, privacy=dc.Central(epsilon, delta))
     assert (agent.guarantee.notion, agent.guarantee.protects) == ("joint", "trajectory")
     assert 0.99 * epsilon <= agent.guarantee.epsilon <= epsilon
-    total = agent.privatizer.sum
+    total = agent.mechanism.sum
     T, H, unit = total.horizon, RIVERSWIM.horizon, 1 + 1 / 4 + 1 / 4
     share = {"pooled": 1.0, "shared": 1 + 0.7**2, "steps": 1.0}[variant]
     distance = math.sqrt(2 * unit * H * share)
@@ -88,23 +90,22 @@ def test_released_counts_have_the_noise_that_is_accounted(name):
     """With power: the same test rejects 0.8 and 1.25 times the right scale, in each kind of count and each read."""
     spec, reads, budget = Spec(25, 20, 5), 6, (1.0, 1e-6)
     layout = WeightedLayout(spec)
-    private = make_weighted(
-        layout, dc.Central(*budget, sum=name), capacity=reads, horizon=reads, rng=np.random.default_rng(3)
+    private, exact = (
+        Privatizer(weighted(layout, privacy, capacity=reads, horizon=reads), as_source(np.random.default_rng(3)))
+        for privacy in (dc.Central(*budget, sum=name), dc.NonPrivate())
     )
-    exact = make_weighted(layout, dc.NonPrivate(), capacity=reads, horizon=reads, rng=np.random.default_rng(3))
+    shuffler, total = private.mechanism.shuffler(), private.mechanism.sum
     mdp = dc.envs.random(states=25, actions=20, horizon=5)
     noise = {"transitions": [], "visits": [], "rewards": []}
     rng = np.random.default_rng(4)
     for _ in range(reads):
-        report = private.encoder.encode(mdp.sample(np.zeros((5, 25), dtype=np.int64), rng))
-        for server in (private, exact):
-            server.collect(server.shuffler([report]))
-        released, truth = private.counts(), exact.counts()
-        assert released.error == private.sum.std
-        assert truth.error == 0.0
+        report = private.encoder.encode(mdp.sample(np.zeros((5, 25), dtype=np.int64), rng), rng)
+        released, truth = (server.observe(shuffler([report])) for server in (private, exact))
+        assert released.std == total.std_after(private.version)
+        assert truth.std == 0.0
         for kind, drawn in noise.items():
             drawn.append((getattr(released.blocks[0], kind) - getattr(truth.blocks[0], kind)).ravel())
-    B, T = private.sum.factorisation.matrix(), reads
+    B, T = total.factorisation.matrix(), reads
     column = np.linalg.norm(np.linalg.solve(B, np.tril(np.ones((T, T)))), axis=0).max()
     mu = brentq(lambda m: delta_of(m, budget[0]) - budget[1], 1e-4, 10)
     sigma = math.sqrt(2 * 1.5 * 5) * column / mu  # the distance of two users, by hand
@@ -124,8 +125,7 @@ def test_released_counts_have_the_noise_that_is_accounted(name):
 def test_auto_takes_the_least_noise():
     """The sum with the smallest worst read, among those that are proven for so many reads."""
     for reads in (1, 5, 40, 64, 65, 400):
-        layout, rng = WeightedLayout(SMALL.spec), np.random.default_rng(0)
-        build = functools.partial(make_weighted, layout, capacity=reads, horizon=reads, rng=rng)
+        build = functools.partial(weighted, WeightedLayout(SMALL.spec), capacity=reads, horizon=reads)
         worst = {}
         for name in dc.sums.CENTRAL:
             if name != "optimal" or reads <= 64:
@@ -149,7 +149,7 @@ def test_batches_are_public(variant):
         dc.simulate(agent, SMALL, seed=seed)
         assert seen == np.cumsum(sizes).tolist()
         if isinstance(agent.privacy, dc.Central):
-            assert len(sizes) == agent.privatizer.sum.horizon
+            assert len(sizes) == agent.mechanism.sum.horizon
 
 
 # --- what steers it
@@ -181,15 +181,14 @@ def test_protocol_and_tally_agree_bit_for_bit_wherever_one_stops(variant, tmp_pa
         agents[3].save(tmp_path / "agent")
         agents[3] = dc.agents.load(tmp_path / "agent")
         assert agents[3].guarantee == agents[0].guarantee
-        for key, value in agents[2].asked.items():
-            np.testing.assert_array_equal(agents[3].asked[key], value)
+        assert agents[3].plan.hash == agents[2].plan.hash
     np.testing.assert_array_equal(np.concatenate(gaps), expected)
     packed = {files.pack(agent) for agent in agents}
     assert len(packed) == 1
     for agent in agents[1:]:
         np.testing.assert_array_equal(agent.policy, agents[0].policy)
-        for role in (Role.AGENT, Role.NOISE):
-            assert agent.streams[role].bit_generator.state == agents[0].streams[role].bit_generator.state
+        assert agent.rng.bit_generator.state == agents[0].rng.bit_generator.state
+        assert agent.sources[Role.NOISE].mark() == agents[0].sources[Role.NOISE].mark()
 
 
 @pytest.mark.parametrize("block", [True, False])
@@ -200,28 +199,34 @@ def test_it_is_rebuilt_from_what_was_released(variant, block):
     agent = build()
     played = testing.record(agent)
     dc.simulate(agent, SMALL, seed=1, block=block)
-    assert len(played.batches) == 10
-    assert all(batch.asked for batch in played.batches[:-1])
+    assert len(played.rounds) == 10
+    assert all(found.encoder != played.encoder for found in played.rounds[:-1])  # what is asked follows the releases
     testing.replay(played, build())
 
 
 class RawPolicies(CentralLearner):
     """Planted: the releases are fine, but the explorers go where somebody has really been."""
 
-    def plan(self, released, count, size, rng):
-        found = super().plan(released, count, size, rng)
-        found.policies[:, 0, 0] = int(self.privatizer.sum._total[0] > 3)
-        return found
+    def plan(self, *given):
+        known, found = super().plan(*given)
+        found.policies[:, 0, 0] = int(raw(self) > 3)
+        return known, found
 
 
 class RawWishes(CentralLearner):
     """Planted: the policies are fine, but what users should weigh is what nobody has really seen."""
 
-    def plan(self, released, count, size, rng):
-        found = super().plan(released, count, size, rng)
+    def plan(self, *given):
+        known, found = super().plan(*given)
         if found.carried:
-            found.carried["want"][0, 0] = 1.0 if self.privatizer.sum._total[0] > 3 else 0.5
-        return found
+            found.carried["want"][0, 0] = 1.0 if raw(self) > 3 else 0.5
+        return known, found
+
+
+def raw(learner):
+    """A raw count of the agent that a learner belongs to, which planted ones keep."""
+    agent = learner.__dict__.get("agent")
+    return 0.0 if agent is None or not hasattr(agent, "privatizer") else agent.privatizer.reveal().total[0]
 
 
 @pytest.mark.parametrize(
@@ -232,8 +237,11 @@ def test_a_learner_that_looks_at_raw_sums_is_caught(planted, message):
     """Must show, planted: replay has power over policies and over what the encoder carries."""
 
     class Leaks(DiscreetVI):
-        def _learner(self):
-            return planted
+        def _schedule(self, update_every):
+            found = super()._schedule(update_every)
+            self.learner = planted(self, update_every)
+            self.learner.agent = self
+            return found
 
     build = functools.partial(make, episodes=200, update_every=20, kind=Leaks)
     agent = build()
@@ -248,7 +256,7 @@ def test_an_interrupt_takes_a_batch_back(monkeypatch):
     whole, parts = (make(episodes=200, update_every=40) for _ in range(2))
     expected = dc.simulate(whole, SMALL, seed=1).gaps
     first = dc.simulate(parts, SMALL, 80, seed=1).gaps
-    kind, calls = type(parts.privatizer.tally()), []
+    kind, calls = WeightedTotals, []
     real = kind.add
 
     def add(self, *arguments):
@@ -451,12 +459,12 @@ def changed(mdp, what, at):
 def released(agent, mdp, users, seed):
     """One release, of users with policies at random."""
     rng = np.random.default_rng(seed)
-    tally = agent.privatizer.tally()
+    tally = WeightedTotals(agent, agent.plan)
     for _ in range(40):
         policy = rng.integers(0, mdp.actions, size=(mdp.horizon, mdp.states))
-        tally.add(*mdp.sample_many(policy, rng, users // 40))
-    agent.privatizer.collect(tally.batch())
-    return agent.privatizer.counts()
+        tally.meet(*mdp.sample_many(policy, rng, users // 40))
+    tally.observe()
+    return agent.privatizer.last
 
 
 @pytest.mark.parametrize("privacy", [ONE, dc.NonPrivate()], ids=["central", "none"])
@@ -469,7 +477,7 @@ def test_steps_are_taken_apart_where_they_differ_and_only_there(privacy):
         for seed in range(30 if what == "nothing" else 6):
             agent = make(mdp.spec, "shared", privacy=privacy, episodes=8000, update_every=8000, seed=seed)
             counts = released(agent, mdp, 8000, seed)
-            bounds.append(agent.learner._segments(counts.blocks[1], counts.error))
+            bounds.append(agent.learner._segments(counts.blocks[1], counts.std))
             assert len(agent.learner._believe(counts).n) == len(bounds[-1]) - 1
         found[what] = bounds
     alarms = sum(len(bounds) > 2 for bounds in found["nothing"])
@@ -487,7 +495,7 @@ def test_what_does_not_change_is_still_pooled():
     agent = make(mdp.spec, "shared", episodes=40_000, update_every=40_000)
     counts = released(agent, mdp, 40_000, 1)
     believed = agent.learner._believe(counts)
-    pooled = agent.learner._estimate(counts.blocks[0], np.zeros(12, dtype=np.int64), np.full(1, counts.error))
+    pooled = agent.learner._estimate(counts.blocks[0], np.zeros(12, dtype=np.int64), np.full(1, counts.std))
     first, last = believed.segment[0], believed.segment[-1]
     assert first != last
     np.testing.assert_array_equal(believed.P[first], pooled.P[0])
@@ -537,25 +545,25 @@ def test_sharing_costs_little_where_steps_differ(what):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_going_back_to_the_beginning_forgets_what_users_were_asked_later(variant):
-    """Would catch an encoder that keeps the weights of releases that were taken back: they are not in `asked`."""
+def test_beginning_anew_forgets_what_users_were_asked_later(variant):
+    """Would catch an encoder that keeps the weights of people who are forgotten: auditors run an agent often."""
     agent = make(variant=variant, episodes=200, update_every=20)
-    first, asked, begun = agent.privatizer.encoder.to_json(), agent.asked, agent.snapshot()
+    first = agent.encoder.to_json()
     dc.simulate(agent, SMALL, 100, seed=1)
-    assert agent.privatizer.encoder.to_json() != first
-    agent.restore(begun)
-    assert agent.privatizer.encoder.to_json() == first
-    assert agent.asked.keys() == asked.keys() == {"want", "ahead"}
+    assert agent.encoder.to_json() != first
+    agent.anew(as_source(np.random.default_rng(5)))
+    assert agent.encoder.to_json() == first
+    assert (agent.count, agent.plan.version, agent.shuffler.reports) == (0, 0, [])
 
 
 class RawEncoders(DiscreetVI):
     """Planted: the plan is fine, but the encoder is given something else, from what somebody has really done."""
 
-    def _arm(self):
-        super()._arm()
-        want = self.privatizer.encoder.want.copy()
-        want[0, 0] = 1.0 if self.learner.privatizer.sum._total[0] > 3 else 0.5
-        self.privatizer.encoder = dataclasses.replace(self.privatizer.encoder, want=want)
+    @property
+    def encoder(self):
+        want = self.plan.encoder.want.copy()
+        want[0, 0] = 1.0 if self.privatizer.reveal().total[0] > 3 else 0.5
+        return dataclasses.replace(self.plan.encoder, want=want)
 
 
 def test_what_the_encoder_really_carries_is_replayed():
@@ -606,5 +614,4 @@ def test_a_large_world_takes_a_sum_that_does_not_keep_all_draws(room, monkeypatc
     monkeypatch.setattr(optimal, "MOST_DRAWS", 30 * layout.size - 1 + room)
     for name, expected in (("auto", "optimal" if room else "factored"), ("optimal", "optimal")):
         privacy = dc.Central(1.0, 1e-6, sum=name)
-        built = make_weighted(layout, privacy, capacity=300, horizon=30, rng=np.random.default_rng(0))
-        assert built.name == expected
+        assert weighted(layout, privacy, capacity=300, horizon=30).name == expected

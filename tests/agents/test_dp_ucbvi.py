@@ -10,7 +10,7 @@ import pytest
 import discreet as dc
 from discreet.privatizers import PrivateCounts
 from tests import reference
-from tests.conftest import random_mdp
+from tests.conftest import plant, random_mdp
 
 
 def planted(rng, mdp, size, *, zeros=0.2):
@@ -31,7 +31,7 @@ def test_plan_equals_the_pseudo_code_on_planted_counts(rng, preset, size, states
     for _ in range(3):  # Q_k = min(Q_{k−1}, …) remembers
         N, M, R = planted(rng, mdp, size)
         Q, V, policy = reference.ucbvi_plan(N, M, R, Q, K=1000, beta=0.05, preset=preset, scale=0.7)
-        agent.plan(PrivateCounts(N, M, R))
+        plant(agent, PrivateCounts(N, M, R))
         np.testing.assert_allclose(agent.Q, Q, rtol=0, atol=1e-12)
         np.testing.assert_allclose(agent.V, V, rtol=0, atol=1e-12)
         np.testing.assert_array_equal(agent.policy, policy)
@@ -44,7 +44,7 @@ def test_equal_values_have_no_variance(rng):
     M = np.zeros((2, 7, 3, 7))
     M[0] = np.floor(rng.random((7, 3, 7)) * 1e6)  # the second step is unvisited: V = 1 everywhere
     N = M.sum(axis=3)
-    agent.plan(PrivateCounts(N, M, np.zeros((2, 7, 3))))
+    plant(agent, PrivateCounts(N, M, np.zeros((2, 7, 3))))
     iota = np.log(30 * 2 * 7 * 3 * 1000 * 2 / 0.05)
     np.testing.assert_allclose(agent.Q[0], 1 + 0.06 * iota / N[0], rtol=0, atol=1e-14)
 
@@ -55,8 +55,8 @@ def test_pooled_counts_plan_like_equal_counts_at_every_step(rng, preset):
     N, M, R = (x[:1] for x in planted(rng, mdp, 1e4))
     pooled = dc.agents.make("ucbvi", mdp.spec, episodes=1000, preset=preset, stationary=True, seed=0)
     steps = dc.agents.make("ucbvi", mdp.spec, episodes=1000, preset=preset, seed=0)
-    pooled.plan(PrivateCounts(N, M, R))
-    steps.plan(PrivateCounts(*(np.repeat(x, 5, axis=0) for x in (N, M, R))))
+    plant(pooled, PrivateCounts(N, M, R))
+    plant(steps, PrivateCounts(*(np.repeat(x, 5, axis=0) for x in (N, M, R))))
     np.testing.assert_array_equal(pooled.Q, steps.Q)
 
 
@@ -100,7 +100,7 @@ def test_theory_is_optimistic_half_a_bonus_below_the_truth(rng, size):
     optimistic = {}
     for scale in (1.0, 0.1):
         agent = dc.agents.make("ucbvi", mdp.spec, episodes=1000, preset="theory", bonus_scale=scale, seed=0)
-        agent.plan(PrivateCounts(N, N[..., None] * P, R))
+        plant(agent, PrivateCounts(N, N[..., None] * P, R))
         optimistic[scale] = bool((Q_star <= agent.Q).all())
         if scale == 1.0:
             assert (agent.Q < 4).mean() >= 0.5

@@ -12,8 +12,10 @@ import pytest
 import discreet as dc
 from discreet import testing
 from discreet.errors import NumericalError
-from discreet.privatizers import PrivateGrams
+from discreet.privatizers.features.serve import PrivateGrams
+from discreet.runtime.fast import short_cut
 from tests import linear
+from tests.conftest import plant
 
 NAMES = ("linopt-vi", "linopt-po")
 TRUST = {
@@ -50,7 +52,7 @@ def test_plans_equal_the_pseudo_code_on_planted_sums(rng, name, trust, size):
     """Must show, to 1e-9: three plans in a row. Would catch a wrong order of evaluation and improvement."""
     mdp = linear.world(rng)
     agent = build(name, mdp.spec, trust, bonus_scale=0.7)
-    known = agent.privatizer.error
+    known = agent.mechanism.error
     beta_p, beta_r = linear.widths(4, 200, 0.05, 3, 2, math.sqrt(3) * 4, known)
     policy = None if name == "linopt-vi" else np.full((4, 4, 3), 1 / 3)
     nothing = PrivateGrams(np.zeros((4, 2, 2)), np.zeros((4, 2)), np.zeros((4, 3, 3)), np.zeros((4, 3)), known)
@@ -61,7 +63,7 @@ def test_plans_equal_the_pseudo_code_on_planted_sums(rng, name, trust, size):
         np.testing.assert_allclose(agent.policy, pi, rtol=0, atol=1e-9)
         np.testing.assert_array_equal(agent.encoder.values, agent.V)
         grams = planted(rng, mdp.spec, size, known)
-        agent.plan(grams)
+        plant(agent, grams)
         if policy is not None:
             policy = linear.soften(policy, Q, math.sqrt(2 * math.log(3) / (4 * 200 * 4)))  # η = √(2 ln A/(HT))
         Q, V, pi = linear.evaluate(mdp.spec, grams, 0.7 * beta_p, 0.7 * beta_r, policy)
@@ -74,7 +76,7 @@ def test_runs_equal_the_pseudo_code(rng, name, trust):
     mdp = linear.world(rng, reward_noise="bernoulli")
     spec, H, psi = mdp.spec, 4, linear.dense(mdp.spec)
     agent = build(name, spec, trust, episodes=30, update_every=3)
-    known = agent.privatizer.error
+    known = agent.mechanism.error
     beta_p, beta_r = linear.widths(H, 30, 0.05, 3, 2, math.sqrt(3) * H, known)
     policy = None if name == "linopt-vi" else np.full((H, 4, 3), 1 / 3)
     G = [np.zeros((H, 2, 2)), np.zeros((H, 2)), np.zeros((H, 3, 3)), np.zeros((H, 3))]
@@ -100,7 +102,7 @@ def test_runs_equal_the_pseudo_code(rng, name, trust):
             for mine, theirs in zip(G, parts, strict=True):
                 np.testing.assert_allclose(theirs, mine, rtol=0, atol=1e-9)
         elif trust == "tree":  # the server's exact totals are those of the letter, and there is noise on top
-            for mine, exact in zip(G, agent.privatizer.layout.split(agent.privatizer.sum._total), strict=True):
+            for mine, exact in zip(G, agent.mechanism.layout.split(agent.privatizer.reveal().total), strict=True):
                 np.testing.assert_allclose(exact, mine, rtol=0, atol=1e-9)
             assert np.abs(got.reward_vector - G[1]).min() > 0
         if policy is not None:
@@ -119,7 +121,7 @@ def test_theory_is_optimistic_half_a_bonus_below_the_truth(rng, name, trust):
     mdp = linear.world(rng, states=5, actions=3)
     spec, H, size = mdp.spec, 4, 1e9
     agent = build(name, spec, trust)
-    known = agent.privatizer.error
+    known = agent.mechanism.error
     beta_p, beta_r = linear.widths(H, 200, 0.05, 3, 2, math.sqrt(3) * H, known)
     uniform = None if name == "linopt-vi" else np.full((H, 5, 3), 1 / 3)
     eye_r, eye_p = np.eye(2), np.eye(3)
@@ -135,7 +137,7 @@ def test_theory_is_optimistic_half_a_bonus_below_the_truth(rng, name, trust):
     optimistic = {}
     for scale in (1.0, 0.1):
         agent = build(name, spec, trust, bonus_scale=scale)
-        agent.plan(grams)
+        plant(agent, grams)
         optimistic[scale] = bool((truth <= agent.Q + 1e-12).all())
         if scale == 1.0:
             assert (agent.Q < H).mean() >= 0.5
@@ -155,9 +157,9 @@ def test_a_table_written_as_a_linear_mdp_is_planned_exactly():
         n * mdp.theta_r,
         np.tile(n * np.eye(32), (H, 1, 1)),
         n * mdp.theta_p,
-        agent.privatizer.error,
+        agent.mechanism.error,
     )
-    agent.plan(grams)
+    plant(agent, grams)
     np.testing.assert_allclose(agent.V, table.optimal_values, rtol=0, atol=1e-8)
     np.testing.assert_allclose(table.evaluate(agent.policy), table.optimal_value, rtol=0, atol=1e-8)
 
@@ -178,7 +180,7 @@ def test_blocks_equal_the_protocol_bit_for_bit(name, trust):
     """Stopping anywhere, with the two paths mixed; the first values are at their bound, where users clip."""
     mdp = dc.envs.linear_mixture(3, 8, 2, 4, successors=6)
     whole, parts = (build(name, mdp.spec, trust, episodes=90, update_every=7) for _ in range(2))
-    assert whole.compiled
+    assert short_cut(whole) is not None
     expected = dc.simulate(whole, mdp, seed=0, block=False).gaps
     pieces = [
         dc.simulate(parts, mdp, n, seed=0, block=block).gaps
@@ -187,7 +189,7 @@ def test_blocks_equal_the_protocol_bit_for_bit(name, trust):
     np.testing.assert_array_equal(np.concatenate(pieces), expected)
     for field in ("Q", "V", "policy"):
         np.testing.assert_array_equal(getattr(parts, field), getattr(whole, field))
-    np.testing.assert_array_equal(parts.privatizer.counts().value_gram, whole.privatizer.counts().value_gram)
+    np.testing.assert_array_equal(parts.privatizer.last.value_gram, whole.privatizer.last.value_gram)
 
 
 @pytest.mark.parametrize("trust", TRUST)
@@ -239,16 +241,21 @@ def test_a_planted_violation_is_a_numerical_error(rng, name, family, kind):
     """Must show: noise beyond the shift is said, and nothing changes."""
     mdp = linear.world(rng)
     agent = build(name, mdp.spec)
-    good = planted(rng, mdp.spec, 10.0, agent.privatizer.error)
+    good = planted(rng, mdp.spec, 10.0, agent.mechanism.error)
     bad = getattr(good, family).copy()
     bad[1] = np.diag(
         np.full(len(bad[1]), {"negative": -5.0, "singular": -1.0, "nan": np.nan, "infinite": np.inf}[kind])
     )
     before = agent.Q.copy(), agent.V.copy(), agent.policy
     with pytest.raises(NumericalError, match=f"{family.split('_')[0]} features at step 2 is not positive definite"):
-        agent.plan(dataclasses.replace(good, **{family: bad}))
+        agent.planned(agent.learned, dataclasses.replace(good, **{family: bad}))
     for old, new in zip(before, (agent.Q, agent.V, agent.policy), strict=True):
         np.testing.assert_array_equal(old, new)
+    learned = agent.learned
+    for _ in range(2):  # the release is out: its plan is asked for again, and no other is shown in its place
+        with pytest.raises(NumericalError):
+            plant(agent, dataclasses.replace(good, **{family: bad}))
+    assert agent._mind.state is learned
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -287,7 +294,7 @@ def test_a_feature_bound_is_checked_when_planning_and_clipped_at_the_user(rng):
     )  # the smallest that always does
     long = dataclasses.replace(agent.encoder, values=np.full((5, 4), 1e6))
     report = long.encode(mdp.sample(agent.policy, rng))
-    layout = agent.privatizer.layout
+    layout = agent.mechanism.layout
     norms = np.linalg.norm(report.features[:3, 2:], axis=1)
     np.testing.assert_allclose(norms, layout.feature_bounds, rtol=1e-12)
     np.testing.assert_allclose(report.targets[:3, 1], [3.0, 2.0, 1.0])

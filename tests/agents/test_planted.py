@@ -8,7 +8,7 @@ import pytest
 import discreet as dc
 from discreet.privatizers import PrivateCounts
 from tests import reference
-from tests.conftest import PRIVATE, TRUST, random_mdp
+from tests.conftest import PRIVATE, TRUST, plant, random_mdp
 from tests.privatizers.projection_reference import closest
 
 K, BETA = 1000, 0.05
@@ -56,7 +56,7 @@ def test_plans_equal_the_pseudo_code(rng, name, states, actions, horizon, size, 
         n, m, r = (x + 2 * error * rng.uniform(-1, 1, size=x.shape) for x in exact)
         counts = PrivateCounts(n, m, r, error)
         Q, V, policy = transcribed(name, counts, Q, policy, scale=0.7)
-        agent.plan(counts)
+        plant(agent, counts)
         np.testing.assert_allclose(agent.Q, Q, rtol=0, atol=1e-10)
         np.testing.assert_allclose(agent.V, V, rtol=0, atol=1e-10)
         np.testing.assert_allclose(agent.policy, policy, rtol=0, atol=1e-10)
@@ -67,7 +67,7 @@ def test_the_laplace_tree_has_the_printed_error_or_the_exact_one(rng):
     mdp = random_mdp(rng, 3, 2, 4)
     printed = reference.printed_error(S=3, A=2, H=4, T=K, epsilon=1.0, beta=BETA)
     agent = build("pucb", mdp.spec, trust="tree, laplace")
-    exact = agent.privatizer.error
+    exact = agent.mechanism.error
     assert agent.error_bound(exact) == pytest.approx(max(printed, exact), rel=1e-12)
     assert printed > exact  # here; and far from it:
     assert agent.error_bound(10 * printed) == 10 * printed
@@ -121,7 +121,7 @@ def test_theory_is_optimistic_half_a_bonus_below_the_truth(rng, name, size):
     optimistic = {}
     for scale in (1.0, 0.1):
         agent = build(name, mdp.spec, bonus_scale=scale)
-        agent.plan(counts)
+        plant(agent, counts)
         optimistic[scale] = bool((truth <= agent.Q + 1e-12).all())
         if scale == 1.0:
             assert (agent.Q < H).mean() >= 0.5
@@ -143,7 +143,7 @@ def test_assumption_3_1_holds_as_often_as_it_should(trust):
         agent = dc.agents.make(
             "dp-ucbvi", mdp.spec, episodes=1000, privacy=TRUST[trust], preset="theory", update_every=25, seed=run
         )
-        private = agent.privatizer
+        private = agent.mechanism
         if error is not None:
             private.__dict__["error"] = error  # public, and slow to compute
         error = private.error
@@ -152,10 +152,9 @@ def test_assumption_3_1_holds_as_often_as_it_should(trust):
         bad = large = False
         for _ in range(40):
             people = [mdp.sample(agent.policy, rng) for _ in range(25)]
-            private.collect(private.shuffler([private.encoder.encode(person) for person in people], rng))
-            released = private.counts()
-            agent.plan(released)
-            n, m, r = private.layout.split(private.sum._total)
+            agent.observe(agent.shuffler([agent.encoder.encode(person, rng) for person in people], rng))
+            released = agent.privatizer.last
+            n, m, r = private.layout.split(agent.privatizer.reveal().total)
             fixed = dc.privatizers.project(released)
             large |= max(np.abs(x - y).max() for x, y in ((released.visits, n), (released.transitions, m))) > error / 2
             bad |= not (

@@ -11,7 +11,7 @@ import discreet as dc
 from discreet.privatizers import PrivateCounts
 from tests import reference
 from tests.agents.test_dp_ucbvi import planted
-from tests.conftest import random_mdp
+from tests.conftest import plant, random_mdp
 
 
 @pytest.mark.parametrize("size", [3, 1e3, 1e7])
@@ -23,7 +23,7 @@ def test_plan_equals_the_pseudo_code_on_planted_counts(rng, preset, size, states
     for _ in range(3):
         n, m, r = planted(rng, mdp, size)
         Q, V, policy = reference.privq(n, m, r, K=1000, beta=0.05, preset=preset, scale=0.7)
-        agent.plan(PrivateCounts(n, m, r))
+        plant(agent, PrivateCounts(n, m, r))
         np.testing.assert_allclose(agent.Q, Q, rtol=0, atol=1e-12)
         np.testing.assert_allclose(agent.V, V, rtol=0, atol=1e-12)
         np.testing.assert_array_equal(agent.policy, policy)
@@ -56,7 +56,7 @@ def test_theory_is_optimistic_half_a_bonus_below_the_truth(rng, size):
     optimistic = {}
     for scale in (1.0, 0.1):
         agent = dc.agents.make("ubev", mdp.spec, episodes=1000, preset="theory", bonus_scale=scale, seed=0)
-        agent.plan(PrivateCounts(N, N[..., None] * P, N * (r - half)))
+        plant(agent, PrivateCounts(N, N[..., None] * P, N * (r - half)))
         optimistic[scale] = bool((Q_star <= agent.Q).all())
         if scale == 1.0:
             assert (agent.Q < 4).mean() >= 0.5

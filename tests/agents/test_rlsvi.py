@@ -9,14 +9,16 @@ import pytest
 
 import discreet as dc
 from discreet import audit, testing
-from discreet.agents import saved
 from discreet.agents.rlsvi import RLSVI
-from discreet.agents.values import ValueServer
 from discreet.errors import CheckFailed, InvalidInput
 from discreet.mdp import Spec, Trajectory
 from discreet.noise import Role, seed_sequence, stream
+from discreet.noise.fast import FastSource
 from discreet.privacy import RawBatch, accounting
 from discreet.privacy.rlsvi import beta
+from discreet.privatizers import Privatizer
+from discreet.privatizers.values.serve import PerturbedTables
+from discreet.runtime import handover
 from tests import reference
 from tests.conftest import random_mdp
 
@@ -48,7 +50,7 @@ def test_every_release_equals_a_literal_transcription_with_the_same_draws(rng, s
     mdp = random_mdp(rng, 3, 2, 4)
     H, S, A = 4, 3, 2
     agent = scaled(0.001, spec=mdp.spec, episodes=30, stationary=stationary, update_every=update_every)
-    noise = stream(seed_sequence(0), Role.NOISE)
+    noise = stream(seed_sequence(0), Role.NOISE, agent._identity)
     steps = 1 if stationary else H
     N, M, R = np.zeros((steps, S, A)), np.zeros((steps, S, A, S)), np.zeros((steps, S, A))
     releases, people = [agent.Q.copy()], []
@@ -91,12 +93,17 @@ def test_with_its_noise_tuned_it_learns():
     assert last < 0.1 * (RIVERSWIM.optimal_value - RIVERSWIM.evaluate(uniform))
 
 
+def counts_of(agent):
+    """The raw counts of those who are still active."""
+    return agent.mechanism.layout.split(agent.privatizer.reveal().total)
+
+
 def recovered(agent, mdp):
     """Lets everybody play, and computes the perturbation of every release from the raw counts, (releases, H, S, A)."""
     found = []
 
     def keep(released, _policy, count):
-        N, M, R = agent.privatizer._counts
+        N, M, R = counts_of(agent)
         found.append(reference.rlsvi_noise(released.values, N, M, R, k=count + 1) / math.sqrt(agent.noise_scale))
 
     agent.on_release = keep
@@ -118,29 +125,35 @@ def test_every_release_draws_its_own_noise(options):
     check_fresh(recovered(build(episodes=60, **options), RIVERSWIM))
 
 
-class Stuck:
-    """A generator that draws once and repeats itself."""
+class Stuck(FastSource):
+    """A source that draws once and repeats itself."""
 
-    def __init__(self, rng):
-        self.bit_generator, self._rng, self._first = rng.bit_generator, rng, None
+    first = None
 
-    def standard_normal(self, out):
-        if self._first is None:
-            self._first = self._rng.standard_normal(out.shape)
-        out[...] = self._first
+    def fill(self, distribution, scale, out):
+        if self.first is None:
+            self.first = self.generator.standard_normal(out.shape)
+        out[...] = scale * self.first
 
 
 def test_noise_that_is_used_again_is_caught():
     """Must show: a planted bug that keeps w between releases."""
     agent = build(episodes=60)
-    agent.privatizer._rng = Stuck(agent.privatizer._rng)
+    agent.anew(Stuck(np.random.default_rng(0)))
     with pytest.raises(CheckFailed, match="used twice"):
         check_fresh(recovered(agent, RIVERSWIM))
 
 
+class Shrunk(FastSource):
+    """A source that draws less than it is asked for."""
+
+    def fill(self, distribution, scale, out):
+        super().fill(distribution, scale / math.sqrt(1.5), out)
+
+
 def test_noise_of_another_scale_is_caught():
     agent = build(episodes=60)
-    agent.privatizer.parameters[0] /= 1.5
+    agent.anew(Shrunk(np.random.default_rng(0)))
     with pytest.raises(CheckFailed, match="another scale"):
         check_fresh(recovered(agent, RIVERSWIM))
 
@@ -157,13 +170,14 @@ def test_the_shift_of_the_released_sequence_is_the_account(rng):
         agent = scaled(0.5, spec=spec, episodes=K)
         people = [walk(0, H, reward), *(walk(1, H, 0.3) for _ in range(K - 1))]
         if worlds:
-            agent.privatizer._rng = Planned(worlds[0][0], people, agent)
+            agent.privatizer.source = Planned(worlds[0][0], agent)
         tables, noise = [], []
-        for person in people:
+        for i, person in enumerate(people):
+            if worlds:
+                agent.privatizer.source.people = people[: i + 1]
             agent.observe(agent.shuffler([agent.encoder.encode(person, rng)], rng))
             tables.append(agent.Q.copy())
-            counts = agent.privatizer._counts
-            noise.append(reference.rlsvi_noise(agent.Q, *counts, k=agent.count + 1) / math.sqrt(0.5))
+            noise.append(reference.rlsvi_noise(agent.Q, *counts_of(agent), k=agent.count + 1) / math.sqrt(0.5))
         worlds.append((tables, np.array(noise)))
     np.testing.assert_allclose(worlds[0][0], worlds[1][0], atol=1e-10)
     shift = ((worlds[0][1] - worlds[1][1]) ** 2).sum()
@@ -174,16 +188,21 @@ def walk(corner, H, reward):
     return Trajectory(np.full(H + 1, corner), np.full(H, corner), np.full(H, reward))
 
 
-class Planned:
-    """In the place of a generator: draws just what makes the next table the planned one."""
+class Planned(FastSource):
+    """Draws just what makes the next table the planned one, for the people so far."""
 
-    def __init__(self, tables, people, agent):
-        self._tables, self._agent = iter(tables), agent
+    def __init__(self, tables, agent):
+        super().__init__(np.random.default_rng())
+        self.tables, self.agent, self.people = iter(tables), agent, []
 
-    def standard_normal(self, out):
-        agent, Q = self._agent, next(self._tables)
-        noise = reference.rlsvi_noise(Q, *agent.privatizer._counts, k=agent.count + 1)
-        out[...] = noise.reshape(out.shape) / math.sqrt(agent.noise_scale)
+    def fill(self, distribution, scale, out):
+        layout, Q = self.agent.mechanism.layout, next(self.tables)
+        total = np.zeros(layout.size)
+        for person in self.people:
+            report = self.agent.encoder.encode(person, self)
+            np.add.at(total, report.indices, report.values)
+        noise = reference.rlsvi_noise(Q, *layout.split(total), k=len(self.people) + 1)
+        out[...] = scale * noise.reshape(out.shape) / math.sqrt(self.agent.noise_scale)
 
 
 # individual
@@ -222,26 +241,30 @@ def literal_filter(people, batches, budget, scale, sizes, stationary):
 def served(people, batches, budget, scale, sizes, stationary, capacity=None):
     """The same by the server; returns also the server."""
     spec = Spec(*sizes)
-    server = ValueServer(
+    mechanism = PerturbedTables(
         spec,
         capacity=capacity or len(people),
         releases=len(batches),
         stationary=stationary,
         scale=scale,
         promise=lambda _scale, _budget: dc.NonPrivate().guarantee,
-        rng=np.random.default_rng(0),
         budget=budget,
     )
+    shuffler, source = mechanism.shuffler(), FastSource(np.random.default_rng(0))
+    server = Privatizer(mechanism, source)
     history, start = [], 0
     for n in batches:
-        reports = [server.encoder.encode(person) for person in people[start:n]]
-        server.collect(server.shuffler(reports))
-        server.counts()
+        server.observe(shuffler([server.encoder.encode(person, source) for person in people[start:n]]))
         found = np.zeros(len(people), dtype=bool)
-        found[:n] = server.reveal().dropped
+        found[:n] = revealed(server).dropped
         history.append(found)
         start = n
     return np.array(history), server
+
+
+def revealed(server):
+    """What everybody has lost."""
+    return server.mechanism.reveal(server.reveal())
 
 
 def random_people(rng, count, sizes):
@@ -266,8 +289,8 @@ def test_the_filter_drops_whom_it_must_and_nobody_else(seed, stationary):
     np.testing.assert_array_equal(found, expected)
     assert 0 < found[-1].sum() < 60
     assert (lost <= budget).all()
-    np.testing.assert_allclose(server.reveal().mu2, lost, rtol=1e-8)
-    assert (server.reveal().mu2 >= lost * (1 - 1e-12)).all()  # rounded up, never down
+    np.testing.assert_allclose(revealed(server).mu2, lost, rtol=1e-8)
+    assert (revealed(server).mu2 >= lost * (1 - 1e-12)).all()  # rounded up, never down
 
 
 def test_dropped_people_leave_nothing_behind(rng):
@@ -276,12 +299,11 @@ def test_dropped_people_leave_nothing_behind(rng):
     batches = list(range(2, 61, 2))
     _, free = literal_filter(people, batches, math.inf, 0.2, sizes, stationary=False)
     _, server = served(people, batches, float(np.quantile(free, 0.9)), 0.2, sizes, stationary=False)
-    revealed = server.reveal()
-    assert 0 < revealed.dropped.sum() < 60
-    staying = [person for person, out in zip(people, revealed.dropped, strict=True) if not out]
+    dropped = revealed(server).dropped
+    assert 0 < dropped.sum() < 60
+    staying = [person for person, out in zip(people, dropped, strict=True) if not out]
     _, alone = served(staying, [len(staying)], 1e9, 0.2, sizes, stationary=False, capacity=60)
-    for one, two in zip(server._counts, alone._counts, strict=True):
-        np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(server.reveal().total, alone.reveal().total)
 
 
 def test_a_cascade_is_followed_to_its_end():
@@ -303,7 +325,7 @@ def test_a_cascade_is_followed_to_its_end():
     assert not found[:-1].any()
     alone, together = 0.75 + 2 + 2 + 0.75, 2 + 2 + 2 + 0.75  # the second user's loss while the first is there, and not
     assert alone < 6.5 < together
-    assert server.reveal().mu2[53] == 0 == lost[53]
+    assert revealed(server).mu2[53] == 0 == lost[53]
 
 
 @pytest.mark.slow
@@ -350,19 +372,19 @@ def test_the_protocol_and_replay(options):
 def test_guarantees_are_computed_from_what_was_built():
     """Would catch a budget that is copied back."""
     agent = build()
-    agent.privatizer.parameters[0] /= 4
+    agent.mechanism.parameters[0] /= 4
     assert agent.guarantee.epsilon > 1.9
     agent = build(accounting="individual")
-    agent.privatizer.budget *= 4
+    agent.mechanism.budget *= 4
     assert agent.guarantee.epsilon > 1.9
 
 
 def test_raw_counts_that_steer_a_policy_are_caught():
     class Peeks(RLSVI):
-        def plan(self, released):
-            super().plan(released)
-            if hasattr(self.privatizer, "total"):
-                self._policy[0, 0] = int(self.privatizer.total[0]) % 2
+        def _learn(self, *given):
+            planned, proposal = super()._learn(*given)
+            planned.policy[0, 0] = int(self.privatizer.reveal().total[0]) % 2
+            return planned, proposal
 
     def make(spec, episodes, seed):
         return Peeks(spec, episodes=episodes, seed=seed, privacy=BUDGET)
@@ -386,21 +408,20 @@ def test_a_saved_agent_goes_on_bit_for_bit(tmp_path, accounting_, stationary):
         parts.save(tmp_path / "agent")
         parts = dc.agents.load(tmp_path / "agent")
     np.testing.assert_array_equal(np.concatenate(gaps), expected)
-    assert saved.pack(parts) == saved.pack(whole)
+    assert handover.pack(parts) == handover.pack(whole)
     assert parts.guarantee == whole.guarantee
     if accounting_ == "individual":
         assert 0 < whole.reveal_losses().dropped.sum() < 200
         np.testing.assert_array_equal(parts.reveal_losses().mu2, whole.reveal_losses().mu2)
 
 
-def test_a_snapshot_takes_everything_back():
-    agent = build(accounting="individual", noise_scale=0.003, episodes=300)
-    dc.simulate(agent, RIVERSWIM, 100, seed=1)
-    kept, gaps = agent.snapshot(), []
+def test_beginning_anew_forgets_everybody():
+    """Would catch an account, a sum or a drop that outlives its people: auditors run an agent often."""
+    agent, gaps = build(accounting="individual", noise_scale=0.003, episodes=300), []
     for _ in range(2):
-        gaps.append(dc.simulate(agent, RIVERSWIM, 200, seed=1).gaps)
-        if len(gaps) == 1:
-            agent.restore(kept)
+        agent.anew(FastSource(np.random.default_rng(4)))
+        gaps.append(dc.simulate(agent, RIVERSWIM, 300, seed=1).gaps)
+        assert 0 < agent.reveal_losses().dropped.sum() < 300
     np.testing.assert_array_equal(*gaps)
 
 
@@ -492,10 +513,10 @@ def test_reports_that_the_encoder_did_not_make_are_refused(rng, change, message)
     agent = build()
     report = agent.encoder.encode(RIVERSWIM.sample(agent.policy, rng), rng)
     batch = agent.shuffler([report], rng)
-    before = saved.pack(agent)
+    before = handover.pack(agent)
     with pytest.raises(InvalidInput, match=message):
         agent.observe(RawBatch(*change(batch.indices, batch.values)))
-    assert saved.pack(agent) == before
+    assert handover.pack(agent) == before
 
 
 # audits
@@ -521,29 +542,25 @@ def test_no_attack_exceeds_the_claim(options):
     assert finding.lower_bound > 0.3
 
 
-class Halved(ValueServer):
+class Halved(PerturbedTables):
     """Draws half the noise and tells nobody; the filter believes in the whole."""
 
-    @property
-    def _rng(self):
-        return self
-
-    @_rng.setter
-    def _rng(self, rng):
-        self.bit_generator, self.own = rng.bit_generator, rng
-
-    def standard_normal(self, out):
-        self.own.standard_normal(out=out)
-        out /= 2
+    def released(self, kept, source):
+        return super().released(kept, HalvedSource(source.generator))
 
 
-class Unfiltered(ValueServer):
+class HalvedSource(FastSource):
+    def fill(self, distribution, scale, out):
+        super().fill(distribution, scale / 2, out)
+
+
+class Unfiltered(PerturbedTables):
     """Forgets to drop anybody."""
 
-    def counts(self):
+    def released(self, kept, source):
         budget, self.budget = self.budget, None
         try:
-            return super().counts()
+            return super().released(kept, source)
         finally:
             self.budget = budget
 
@@ -553,14 +570,12 @@ class Unfiltered(ValueServer):
 def test_halved_noise_is_caught(options):
     """Must show: by the audit."""
     target = attacked(**options)
-    server = target.prototype.privatizer
-    rng, server.__class__ = server._rng, Halved
-    server._rng = rng
+    target.prototype.mechanism.__class__ = Halved
     assert audit.audit(target, runs=2500, seed=1).violated
 
 
 @pytest.mark.slow
 def test_a_filter_that_drops_nobody_is_caught():
     target = attacked(accounting="individual", noise_scale=0.05)
-    target.prototype.privatizer.__class__ = Unfiltered
+    target.prototype.mechanism.__class__ = Unfiltered
     assert audit.audit(target, runs=2000, seed=1).violated

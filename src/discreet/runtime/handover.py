@@ -164,8 +164,12 @@ def unpack(body: bytes) -> LearningAgent:
         **found["options"],
     )
     agent.mechanism.recalibrate(found["calibration"])
-    agent.privatizer.resume(Secret(found["kept"]), found["count"], found["version"], found["released"])
-    agent.resume(agent.unpack_learned(found["learned"]), found["plan"])
+    learned, kept = agent.unpack_learned(found["learned"]), found["kept"]
+    for name, read, built in (("state", kept, agent.privatizer.reveal()), ("plans", learned, agent.learned)):
+        if type(read) is not type(built):  # it would be missed when the file is used up
+            raise InvalidInput(f"its {name} are a {type(read).__name__}, not a {type(built).__name__}")
+    agent.privatizer.resume(Secret(kept), found["count"], found["version"], found["released"])
+    agent.resume(learned, found["plan"])
     for name, state in found["streams"].items():
         if name == Role.AGENT.name:
             agent.rng.bit_generator.state = state

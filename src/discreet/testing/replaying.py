@@ -39,10 +39,10 @@ def shown(agent: Agent) -> NDArray[Any]:
 
 
 class _Round(NamedTuple):
-    """One batch of a record: its users, what was released after it, and what was planned from that."""
+    """One batch of a record: its users, what was released after it, and what the next batch was then shown."""
 
     users: int
-    released: Released
+    released: Released | None
     played: NDArray[Any] | None
     policy: NDArray[Any]
     encoder: str | None
@@ -65,27 +65,49 @@ class Record:
     @property
     def releases(self) -> list[Released]:
         """What was released, in order."""
-        return [found.released for found in self.rounds]
+        return [found.released for found in self.rounds if found.released is not None]
 
     @property
     def policies(self) -> list[NDArray[Any]]:
         """What the first slot plays, at first and after each batch."""
         return [self.played[0], *(found.policy for found in self.rounds)]
 
+    def met(self, agent: LearningAgent) -> None:
+        """Notes what a whole batch has been shown: an agent may have changed it since it was planned."""
+        played, encoder = shown(agent), agent.encoder.to_json()
+        if self.rounds:
+            self.rounds[-1] = self.rounds[-1]._replace(played=played, policy=played[0], encoder=encoder)
+        else:
+            self.played, self.encoder = played, encoder
+
 
 def record(agent: LearningAgent) -> Record:
-    """Starts to record everything that a new ``agent`` releases, on every path; the record grows as people play."""
+    """Starts to record everything that a new ``agent`` releases, on every path; the record grows as people play.
+
+    The agent becomes one of a class that notes what it shows when a batch comes in.
+    """
     require(agent.count == 0, "recording starts before the first user")
-    found = Record(shown(agent), agent.plan.encoder.to_json())
+    found = Record(shown(agent), agent.encoder.to_json())
 
     def add(released: Released, policy: NDArray[Any], count: int) -> None:
         users = count - sum(before.users for before in found.rounds)
         if agent.plan.version == released.version:
-            found.rounds.append(_Round(users, released, shown(agent), policy, agent.plan.encoder.to_json()))
+            found.rounds.append(_Round(users, released, shown(agent), policy, agent.encoder.to_json()))
         else:  # a compiled block is ahead of it
             found.rounds.append(_Round(users, released, None, policy, None))
 
     agent.on_release = add
+    kind: Any = type(agent)
+
+    def observe(self: LearningAgent, batch: Batch) -> None:
+        found.met(self)
+        before = self.privatizer.version
+        kind.observe(self, batch)
+        if self.privatizer.version == before:
+            found.rounds.append(_Round(batch.users, None, None, self.policy, None))
+
+    watched = {"observe": observe, "fast": kind.fast, "__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    agent.__class__ = type(kind.__name__, (kind,), watched)
     return found
 
 
@@ -132,15 +154,16 @@ def replay(played: Record, agent: LearningAgent) -> None:
         bool(np.array_equal(shown(agent), played.played)), "the first policy depends on more than public parameters"
     )
     require(
-        agent.plan.encoder.to_json() == played.encoder,
+        agent.encoder.to_json() == played.encoder,
         "what users are asked at first depends on more than public parameters",
     )
     for i, found in enumerate(played.rounds, start=1):
         size = agent.batch_size
         require(size == found.users, f"batch {i} has another size when replayed from what was released")
+        require(found.released is not None, f"batch {i} was observed, and nothing was released")
         try:
             agent.observe(_Nobody(found.users))
-            now, policy, encoder = shown(agent), agent.plan.policy(0), agent.plan.encoder.to_json()
+            now, policy, encoder = shown(agent), agent.plan.policy(0), agent.encoder.to_json()
         except Exception as error:
             raise CheckFailed(
                 f"batch {i} cannot be replayed from what was released: {type(error).__name__}: {error}"
