@@ -190,7 +190,7 @@ def play(what: Job, seed: tuple[int, int]) -> float:
     mdp = world(what.env)
     options = dict(what.options)
     if what.settings:
-        from discreet.agents.discreet_central import CentralLearner, Settings
+        from discreet.agents.discreet.central import CentralLearner, Settings
 
         CentralLearner.settings = Settings(**dict(what.settings))
     try:

@@ -15,12 +15,13 @@ import time
 from dataclasses import replace
 
 import numpy as np
-from discreet.agents.discreet_local import LocalLearner, Settings
 
 import discreet as dc
-from discreet.agents import discreet_local
 from discreet.agents._kernels import discreet_local as kernels
-from discreet.privatizers import Answers, QuestionLocal
+from discreet.agents.discreet import local as discreet_local
+from discreet.agents.discreet.local import LocalLearner, Settings
+from discreet.privatizers.make import make
+from discreet.privatizers.questions.serve import Answers
 
 FULL = Settings()
 ABLATION = {
@@ -55,21 +56,26 @@ class SampledStep(LocalLearner):
 
     def __init__(self, agent, update_every) -> None:
         super().__init__(agent, update_every)
-        self.privatizer = QuestionLocal(
-            agent.spec, agent.privacy, capacity=agent.episodes, stationary=False, failure=agent.failure
-        )
+        given = {"capacity": agent.episodes, "failure": agent.failure}
+        self.pooled = self.mechanism
+        self.mechanism = make("questions", agent.spec, agent.privacy, stationary=False, **given)
 
-    def _add(self, new: Answers) -> None:
+    def start(self):
+        """What is known is pooled, whatever is asked."""
+        asked, self.mechanism = self.mechanism, self.pooled
+        known, self.mechanism = super().start(), asked
+        return known
+
+    def _add(self, known, new: Answers):
         asked = new.asked.sum(axis=1, keepdims=True)
         transitions, rewards = (part.sum(axis=0, keepdims=True) for part in (new.transitions, new.rewards))
-        super()._add(Answers(asked, transitions, rewards, new.error))
+        return super()._add(known, Answers(asked, transitions, rewards, new.error))
 
-    def _questions(self, model, V, policy) -> np.ndarray:
-        asked, H = super()._questions(model, V, policy), self._spec.horizon
+    def _questions(self, so_far, model, V, policy):
+        (_, asked), H = super()._questions(so_far, model, V, policy), self._spec.horizon
         work, visits, worth = np.empty((2, self._spec.states)), np.empty(model.r.shape), np.empty(model.r.shape)
-        kernels.visit(model.P, self._known, np.array(self._spec.initial), policy, V, work, visits, worth)
-        self._weights = np.maximum(visits / H, self.settings.least)
-        return np.repeat(asked / H, H, axis=1)
+        kernels.visit(model.P, so_far.known, np.array(self._spec.initial), policy, V, work, visits, worth)
+        return np.maximum(visits / H, self.settings.least), np.repeat(asked / H, H, axis=1)
 
 
 def play(mdp: dc.TabularMDP, agent: str, episodes: int, runs: int, seed: int, **options) -> np.ndarray:

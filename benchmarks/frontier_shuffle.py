@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import discreet as dc
-from discreet.agents import discreet_shuffle
+from discreet.agents.discreet import shuffle as discreet_shuffle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -83,7 +83,7 @@ AT_THE_USER = [
 
 @pytest.mark.parametrize("path", AT_THE_USER, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_what_runs_at_a_user_imports_nothing_of_the_server(path):
-    """Would catch an encoder that needs a sum, a mechanism or an agent, also where only types are checked at run time."""
+    """Would catch an encoder that needs a sum, a mechanism or an agent."""
     tree = ast.parse(path.read_text())
     guarded = {id(node) for block in tree.body if isinstance(block, ast.If) for node in ast.walk(block)}
     for node in tree.body:
