@@ -90,10 +90,9 @@ def fingerprint(agent):
     """Returns all that may change at a server, as text: what it keeps, its plan, its books, its generators."""
     private = agent.privatizer
     sources = [source.mark() for source in agent.sources.values()]
-    return repr(
-        (plain(private.reveal()), private.count, private.version, plain(vars(private.last)) if private.last else None)
-        + (agent.plan.hash, agent.rng.bit_generator.state, sources)
-    )
+    last = plain(vars(private.last)) if private.last else None
+    books = (plain(private.reveal()), private.count, private.version, last)
+    return repr((books, agent.plan.hash, agent.rng.bit_generator.state, sources))
 
 
 def plain(value):

@@ -13,7 +13,7 @@ from discreet.agents.base import default_update
 from discreet.agents.rounds import Schedule
 from discreet.errors import CapacityExceeded
 from discreet.privacy import Report, ShuffledBatch
-from discreet.privatizers import PrivateCounts, Privatizer
+from discreet.privatizers import PrivateCounts
 from tests.conftest import PRIVATE, TRUST, UPDATED, make_agent
 
 RIVERSWIM = dc.envs.riverswim()

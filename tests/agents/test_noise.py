@@ -60,10 +60,9 @@ def test_no_two_agents_share_their_noise(name):
     Would catch a new option that is left out of an agent's identity.
     """
     mdp = {"sdp-pe": TINY, "linopt-vi": LINEAR, "linopt-po": LINEAR}.get(name, SWIM)
-    spec, others = mdp.spec, []
-    for option in dc.agents.defaults(name):
-        if (name, option) not in FIXED:
-            others.append(make(name, spec, **OTHER[option]))
+    spec = mdp.spec
+    options = [option for option in dc.agents.defaults(name) if (name, option) not in FIXED]
+    others = [make(name, spec, **OTHER[option]) for option in options]
     others += [make(name, spec, privacy=dc.Central(*budget)) for budget in ((2.0, 1e-6), (1.0, 1e-5))]
     others += [make(name, spec, episodes=61), make(name, spec, seed=8), make(name, spec, seed=[7, 1])]
     if name not in ("rlsvi", "sdp-pe"):

@@ -14,8 +14,8 @@ import discreet as dc
 from discreet import testing
 from discreet.agents._kernels import sdp_pe as kernels
 from discreet.agents.policy_sets import Enumerated, Implicit
-from discreet.agents.sdp_pe import SDPPE, Learned
 from discreet.agents.rounds import Stages
+from discreet.agents.sdp_pe import SDPPE, Learned
 from discreet.errors import CheckFailed, InvalidInput
 from discreet.mdp import Spec
 from discreet.noise import Role
@@ -508,7 +508,10 @@ def test_too_many_policies_are_refused():
         make(dc.envs.riverswim().spec, policies="enumerate", episodes=1000)
     with pytest.raises(InvalidInput, match=r"262,144.*implicit"):
         make(dc.envs.riverswim(states=6, horizon=3).spec, policies="enumerate", episodes=1000)
-    assert make(dc.envs.riverswim(states=4, horizon=4).spec, policies="enumerate", episodes=1000).learned.active.size == 65_536
+    assert (
+        make(dc.envs.riverswim(states=4, horizon=4).spec, policies="enumerate", episodes=1000).learned.active.size
+        == 65_536
+    )
 
 
 def test_too_few_episodes_are_refused():

@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
-from discreet.errors import InvalidInput
 from discreet.noise import Role
 from discreet.privacy import Batch, Report
 from discreet.privatizers.shufflers import Shuffler, check_reports
