@@ -53,7 +53,7 @@ def make_agent(name, spec, *, trust="tree, laplace", **options):
 
 
 def plant(agent, released, users=0):
-    """Lets an agent plan from a release that nobody made; returns the plan, and ``agent.learned`` is what it learned."""
+    """Lets an agent plan from a release that nobody made; returns the plan."""
     private = agent.privatizer
     private.settle(private.reveal(), users, 1, released)
     return agent.plan

@@ -117,6 +117,7 @@ class LearningAgent:
         self.privatizer: AnyPrivatizer = Privatizer(self._build(), self.sources[Role.NOISE])
         self._seen: weakref.WeakSet[Batch] = weakref.WeakSet()
         self._shuffler = self.mechanism.shuffler()
+        self._ready: _Mind | None = None
         self._mind = self._begun()
 
     def _schedule(self, update_every: int | str | None) -> Schedule | Stages | Listed:
@@ -200,7 +201,8 @@ class LearningAgent:
     @property
     def guarantee(self) -> Guarantee:
         """What is proven for this agent, with the sources that its noise comes from."""
-        secure = all(self.sources[role].kind == "secure" for role in self.mechanism.draws)
+        sources = {**self.sources, Role.NOISE: self.privatizer.source}  # what is drawn from, whoever replaced what
+        secure = all(sources[role].kind == "secure" for role in self.mechanism.draws)
         return self.mechanism.promise("secure" if secure else "fast")
 
     @property
@@ -217,7 +219,10 @@ class LearningAgent:
     def plan(self) -> Plan:
         """The current round: what every slot of the batch plays, and what its encoder is given."""
         if self._mind.plan.version < self.privatizer.version:
-            self._replan()
+            if self._ready is not None and self._ready.plan.version == self.privatizer.version:
+                self._mind = self._ready  # a block was interrupted before it could
+            else:
+                self._replan()
         return self._mind.plan
 
     @property
@@ -262,8 +267,13 @@ class LearningAgent:
         self._check_room(batch.users)
         if batch.users != self.batch_size:
             raise InvalidInput(f"the current batch has {self.batch_size} users, got {batch.users}")
-        self.privatizer.observe(batch, plan.encoder)
-        self._seen.add(batch)
+        try:
+            self._seen.add(batch)  # first: whatever happens from here on, nobody is counted twice
+            self.privatizer.observe(batch, plan.encoder)
+        except BaseException:
+            if self.privatizer.version == plan.version:  # nothing was released
+                self._seen.discard(batch)
+            raise
         self._replan()
 
     @property
@@ -279,11 +289,24 @@ class LearningAgent:
         self.privatizer.absorb(kept, users)
         self._replan()
 
-    def settle(self, state: Any, proposed: Callable[[int], Proposal]) -> None:
-        """In simulation: takes what a compiled block learned, and the proposal that follows for a size of batch."""
-        size = self._next_size(self.count)
-        plan = self._planned(proposed(size), self.privatizer.version, self.count, size)
-        self._mind = _Mind(state, plan)
+    def settle(
+        self, kept: Any, users: int, releases: int, last: Any, state: Any, proposed: Callable[[int], Proposal]
+    ) -> None:
+        """In simulation: takes what a compiled block did (see `Privatizer.settle`) and learned.
+
+        Args:
+            kept: What the server keeps now.
+            users: Who came since.
+            releases: How many releases there were.
+            last: The last of them.
+            state: What was learned.
+            proposed: Returns the proposal that follows, for a size of batch.
+        """
+        count, version = self.count + users, self.privatizer.version + releases
+        size = self._next_size(count)
+        self._ready = _Mind(state, self._planned(proposed(size), version, count, size))
+        self.privatizer.settle(kept, users, releases, last)
+        self._mind = self._ready
 
     def anew(self, noise: Source) -> None:
         """Forgets everybody and begins again with noise from another source: for auditors, who run an agent often.
@@ -293,6 +316,7 @@ class LearningAgent:
         self.sources[Role.NOISE] = noise
         self.privatizer = Privatizer(self.mechanism, noise)
         self._shuffler = self.mechanism.shuffler()
+        self._ready = None
         self._mind = self._begun()
 
     def pack_learned(self, state: Any) -> Any:

@@ -18,6 +18,7 @@ References:
 
 from __future__ import annotations
 
+import hashlib
 import math
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -101,6 +102,16 @@ class LinearAgent(LearningAgent):
             batches=self.batches or [self.schedule.batch_size(0)],
             failure=self.failure,
         )
+
+    @property
+    def _identity(self) -> str:
+        """With other features, the noise is another agent's too."""
+        if not isinstance(self.spec, LinearSpec):
+            return super()._identity
+        spec, digest = self.spec, hashlib.sha256()
+        for array in (spec.reward_features, spec.offsets, spec.successors, spec.coordinates, spec.weights):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return f"{super()._identity}, features {digest.hexdigest()}"
 
     @property
     def Q(self) -> NDArray[np.float64]:  # noqa: N802

@@ -72,8 +72,11 @@ class Plan:
     encoder: Encoder[Report]
 
     def __post_init__(self) -> None:
-        for array in (self.policies, self.users, self.rest):
-            array.flags.writeable = False
+        for array in (self.policies, self.users, self.rest, *vars(self.encoder).values()):
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False
+        if self.users.shape != (len(self.policies),) or (self.users < 0).any():
+            raise InvalidInput(f"a plan says how many slots play each of its {len(self.policies)} policies")
         if self.users.sum() != self.size:
             raise InvalidInput(f"a plan for {self.size} slots says what {int(self.users.sum())} of them play")
 

@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar
 
-from discreet.errors import InvalidInput
 from discreet.noise import Role
 from discreet.privacy import Batch, Report
 from discreet.privatizers.shufflers import Shuffler, check_reports
@@ -234,8 +233,7 @@ class Privatizer(Generic[B, T, F]):
 
     def release(self) -> F:
         """Draws noise and lets something out."""
-        self._books = self._after(self._books)
-        return self._given(self._books)
+        return self._let_out(self._books)
 
     def observe(self, batch: B, encoder: Encoder[Report] | None = None) -> F:
         """Puts a batch in and releases: both, or nothing changes.
@@ -244,19 +242,15 @@ class Privatizer(Generic[B, T, F]):
         """
         books = self._books
         secret = self.mechanism.fold(books.secret, batch, encoder or self.encoder)
-        self._books = self._after(books._replace(secret=secret, users=books.users + batch.users))
-        return self._given(self._books)
+        return self._let_out(books._replace(secret=secret, users=books.users + batch.users))
 
-    def _after(self, books: _Books) -> _Books:
-        secret, found = self.mechanism.release(books.secret, self.source)
+    def _let_out(self, books: _Books) -> F:
+        """Releases from ``books``. If it is interrupted, what was drawn is shown to nobody, and the books stay open."""
+        kept, drawn = self.mechanism.released(books.secret.open(), self.source)
         version = books.version + 1
-        return books._replace(secret=secret, version=version, released=dataclasses.replace(found, version=version))
-
-    @staticmethod
-    def _given(books: _Books) -> F:
-        found: F = books.released
-        if found is None:
-            raise InvalidInput("nothing has been released yet")
+        found: F = dataclasses.replace(drawn, version=version)
+        self._books = books._replace(secret=Secret(kept), version=version, released=found)
+        books.secret.released(kept)  # spent at last: before, an interrupt would have left nothing to go on from
         return found
 
     def reveal(self) -> T:
@@ -267,15 +261,15 @@ class Privatizer(Generic[B, T, F]):
     def absorb(self, kept: T, users: int) -> F:
         """In simulation: releases from what a short cut folded; see `observe`."""
         books = self._books
-        self._books = self._after(books._replace(secret=books.secret.folded(kept), users=books.users + users))
-        return self._given(self._books)
+        return self._let_out(books._replace(secret=books.secret.folded(kept), users=books.users + users))
 
     def settle(self, kept: T, users: int, releases: int, last: F) -> None:
         """In simulation: takes what a compiled block did, ``releases`` releases of which ``last`` was the last."""
         books = self._books
         version = books.version + releases
         found = dataclasses.replace(last, version=version)
-        self._books = _Books(books.secret.released(kept), books.users + users, version, found)
+        self._books = _Books(Secret(kept), books.users + users, version, found)
+        books.secret.released(kept)
 
     def resume(self, secret: Secret[T], count: int, version: int, last: F | None) -> None:
         """Goes on from what another machine handed over."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -36,6 +37,7 @@ class Shuffler(Generic[R, B]):
         self.reports: list[R] = []
         self.uncollected = 0
         self.version: int | None = None
+        self._handed_on: weakref.WeakKeyDictionary[R, int] = weakref.WeakKeyDictionary()
 
     def begin(self, version: int, users: int, encoder: Any) -> None:
         """Is told, by a public plan, which batch comes next: its round, its size, and what its users run."""
@@ -44,6 +46,17 @@ class Shuffler(Generic[R, B]):
     def __call__(self, reports: Sequence[R], rng: Source | np.random.Generator) -> B:
         """Returns what the server receives of ``reports``."""
         raise NotImplementedError
+
+    def _hand_on(self, reports: Sequence[R]) -> None:
+        """Raises if a report was in the batch of an earlier round: whoever tries again must not count anybody twice.
+
+        A batch of the current round may be made again.
+        """
+        if self.version is None:
+            return
+        if any(self._handed_on.get(report, self.version) != self.version for report in reports):
+            raise InvalidInput("a report was handed on in an earlier round: nobody is counted twice")
+        self._handed_on.update(dict.fromkeys(reports, self.version))
 
     def alone(self, report: R) -> B:
         """Returns a batch of one report, for checking it; where nobody may see one report, raises."""
@@ -71,6 +84,7 @@ class Collector(Shuffler[R, B]):
             rows = [np.stack(columns[name]) for name in names]
         except ValueError:
             raise InvalidPersonalData("the reports of a batch must have the same shapes") from None
+        self._hand_on(reports)
         return self._batch(*rows, version=self.version)  # type: ignore[call-arg]
 
     def alone(self, report: R) -> B:
@@ -119,6 +133,7 @@ class BitShuffler(Shuffler[BitsReport, ShuffledBatch]):
                 raise InvalidPersonalData(
                     f"a report must have {self.shape[1]} bits for each of {self.shape[0]} counters"
                 )
+        self._hand_on(reports)
         return as_source(rng).permuted(np.concatenate([report.bits for report in reports], axis=1))
 
     def __call__(self, reports: Sequence[BitsReport], rng: Source | np.random.Generator) -> ShuffledBatch:

@@ -89,7 +89,7 @@ class Blocks(ABC):
         reads = max(1, NUMBERS // self.release_size)
         told, first, since = agent.on_release is not None, 0, 0
         self.begin()
-        mark = noise.mark()
+        mark, version = noise.mark(), agent.privatizer.version
         try:
             while first < n:
                 low, high = np.searchsorted(ends, [first, first + size], side="right")
@@ -102,25 +102,24 @@ class Blocks(ABC):
                 run.score_many(policies, np.cumsum(replan) - replan)
                 first += block
                 if high > low:
-                    before = agent.privatizer.version
+                    before = version
                     self._commit(first - since, int(high - low))
-                    mark, since = noise.mark(), first
+                    mark, since, version = noise.mark(), first, agent.privatizer.version
                     for i, row in enumerate(releases):  # from here on nothing is taken back
                         count = agent.count - first + int(ends[low + i])
                         assert agent.on_release is not None
                         agent.on_release(self.shown(row, before + i + 1), policies[i + 1].copy(), count)
                 run.bar.update(run.done)
         except BaseException:
-            noise.rewind(mark)
+            if agent.privatizer.version == version:  # else what was drawn is in a release, and is never drawn again
+                noise.rewind(mark)
             raise
         return True
 
     def _commit(self, users: int, releases: int) -> None:
         """Hands over what was done since the last batch that ended."""
-        agent = self.agent
         kept, last, planned = self.kept()
-        agent.privatizer.settle(kept, users, releases, last)
-        agent.settle(planned, planned.proposal)
+        self.agent.settle(kept, users, releases, last, planned, planned.proposal)
 
 
 class CountBlocks(Blocks):

@@ -46,7 +46,8 @@ def short_cut(agent: Any) -> Blocks | Batches | None:
     """
     if not isinstance(agent, LearningAgent) or not agent.fast:
         return None
-    if not all(isinstance(source, FastSource) for source in agent.sources.values()):
+    drawn = (*agent.sources.values(), agent.privatizer.source)
+    if not all(type(source) is FastSource for source in drawn):
         return None
     from discreet.runtime.blocks import BLOCKS
     from discreet.runtime.tallies import TALLIES, Batches

@@ -209,8 +209,14 @@ class Run:
             batch = simulated_batch(agent.encoder, reports, self._shuffler, shuffler.version)  # type: ignore[arg-type]
         else:
             batch = shuffler(reports, self._shuffler)
+        before = agent.count
         shuffler.reports.clear()  # before anything is released: nobody is ever in two batches
-        agent.observe(batch)
+        try:
+            agent.observe(batch)
+        except BaseException:
+            if agent.count == before:  # nothing was: they wait for the next try
+                shuffler.reports[:] = reports
+            raise
 
     def _play_uncollected(self, people: int) -> None:
         """Lets people play of whom nothing is kept."""

@@ -196,8 +196,8 @@ class Batches:
         agent, plan = self.agent, self.agent.plan
         if plan.size > people:
             return False
-        tally, source, first = self._tally(agent, plan), sources(agent)[0], run.done
-        mark = source.mark()
+        tally, first = self._tally(agent, plan), run.done
+        marks = [(source, source.mark()) for source in sources(agent)]
         try:
             for policy, users in plan.assignments:
                 for start in range(0, users, _PEOPLE):
@@ -205,9 +205,11 @@ class Batches:
                     tally.meet(*run.mdp.sample_many(policy, run.people, n))
                     run.score(policy, n)
                     run.bar.update(run.done)
+            tally.observe()
         except BaseException:
-            source.rewind(mark)
-            run.done = first
+            if agent.privatizer.version == plan.version:  # nothing was released
+                for source, mark in marks:
+                    source.rewind(mark)
+                run.done = first
             raise
-        tally.observe()
         return True

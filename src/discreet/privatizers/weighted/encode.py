@@ -152,8 +152,8 @@ class WeightedEncoder:
                     GRID,
                 ]
             )
-            want = np.ascontiguousarray(self.want[start : start + sets])
-            _kernels.weigh(states, actions, rewards, want, self.ahead[i], constants, scratch, w[i], d[i])
+            want, ahead = self.want[start : start + sets].copy(), self.ahead[i].copy()  # a plan's are read-only
+            _kernels.weigh(states, actions, rewards, want, ahead, constants, scratch, w[i], d[i])
             start += sets
         return w, d
 
