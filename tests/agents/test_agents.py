@@ -9,7 +9,7 @@ import pytest
 
 import discreet as dc
 from discreet import testing
-from discreet.agents.base import default_update
+from discreet.agents.defaults import default_update
 from discreet.agents.rounds import Schedule
 from discreet.errors import CapacityExceeded
 from discreet.privacy import Report, ShuffledBatch

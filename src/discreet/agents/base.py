@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 
+from discreet.agents.defaults import default_update, no_trust
 from discreet.agents.protocol import Agent
 from discreet.agents.rounds import Plan, Proposal, Schedule
 from discreet.errors import (
@@ -23,7 +24,7 @@ from discreet.errors import (
 )
 from discreet.noise import Role, seed_sequence, stream
 from discreet.noise.fast import FastSource
-from discreet.privacy import Batch, NonPrivate, Report, Shuffle, TrustModel
+from discreet.privacy import Batch, NonPrivate, Report, TrustModel
 from discreet.privatizers import Privatizer
 
 if TYPE_CHECKING:
@@ -294,13 +295,7 @@ class LearningAgent:
     ) -> None:
         """In simulation: takes what a compiled block did (see `Privatizer.settle`) and learned.
 
-        Args:
-            kept: What the server keeps now.
-            users: Who came since.
-            releases: How many releases there were.
-            last: The last of them.
-            state: What was learned.
-            proposed: Returns the proposal that follows, for a size of batch.
+        ``proposed`` returns the proposal that follows from ``state``, for a size of batch.
         """
         count, version = self.count + users, self.privatizer.version + releases
         size = self._next_size(count)
@@ -405,18 +400,3 @@ class LearningAgent:
         import importlib
 
         importlib.import_module("discreet.runtime.handover").save(self, path)  # a room below
-
-
-def no_trust(name: str, privacy: object) -> InvalidInput:
-    """Returns what is said of an agent that was given no trust model."""
-    got = "" if privacy is None else f", got {type(privacy).__name__}"
-    known = "Central(epsilon=1.0), Local(…), Shuffle(…) or NonPrivate()"
-    return InvalidInput(f"{name} needs a trust model: privacy={known}{got}")
-
-
-def default_update(privacy: TrustModel | None, episodes: int) -> int:
-    """Returns how many users a batch has by default: 1; under `Shuffle` a hundredth of all, and at most 500.
-
-    A shuffled batch of n users needs the same noise in total whatever n is: small batches cost messages and noise.
-    """
-    return max(1, min(500, episodes // 100)) if isinstance(privacy, Shuffle) else 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 
 from discreet import agents
-from discreet.agents.base import default_update
+from discreet.agents.defaults import default_update
 from discreet.agents.rounds import Schedule
 from discreet.errors import InvalidInput, check_fraction
 from discreet.experiments.budget.case import Case, lines_of
