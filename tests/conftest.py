@@ -5,6 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+# Before NumPy loads it: on matrices of tests a second thread of OpenBLAS does nothing but wait, at full power.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 
@@ -39,8 +42,10 @@ CENTRAL = [name for name, trust in TRUST.items() if isinstance(trust, dc.Central
 
 @pytest.fixture(scope="session", autouse=True)
 def calibrations(tmp_path_factory):
-    """Calibrations are kept for this test run only."""
-    os.environ["DISCREET_CACHE_DIR"] = str(tmp_path_factory.mktemp("calibrations"))
+    """Calibrations are kept for this test run only, by all its workers together."""
+    base = tmp_path_factory.getbasetemp()
+    run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    os.environ["DISCREET_CACHE_DIR"] = str(run / "calibrations")
 
 
 def make_agent(name, spec, *, trust="tree, laplace", **options):

@@ -27,12 +27,6 @@ from discreet.privatizers.counts.layout import Layout
 FLOAT = 1e-14  # what rounding in a transform may add up to: a hundred times of what it does
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path_factory, monkeypatch):
-    """Calibrations of this test run only."""
-    monkeypatch.setenv("DISCREET_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "calibrations"))
-
-
 def laws(trials, p, change):
     """The two laws of a counter that changes by ``change``, on the same outcomes."""
     y = np.arange(trials + abs(change) + 1)

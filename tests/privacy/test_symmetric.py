@@ -20,12 +20,6 @@ from discreet.privacy.binomial import SymmetricEvent
 FLOAT = 1e-14
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path_factory, monkeypatch):
-    """Calibrations of this test run only."""
-    monkeypatch.setenv("DISCREET_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "calibrations"))
-
-
 def laws(trials, p, change):
     """The two laws of a counter that goes up or down by one, on the same outcomes."""
     one = binom.pmf(np.arange(trials + 1), trials, p)
