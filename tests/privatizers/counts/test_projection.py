@@ -62,7 +62,7 @@ def random_cell(rng):
 CELLS = [random_cell(np.random.default_rng([7, i])) for i in range(LP_CELLS)]
 
 
-@pytest.mark.parametrize("cells", [2_000, pytest.param(LP_CELLS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cells", [300, pytest.param(LP_CELLS, marks=pytest.mark.slow)])
 def test_largest_change_is_the_linear_programs_optimum(cells):
     regimes = {"down": 0, "free": 0, "up": 0, "up, and some stay at zero": 0, "U = 0": 0}
     for n_hat, m_hat, E in CELLS[:cells]:
@@ -230,7 +230,7 @@ cells = st.tuples(number, st.lists(number, min_size=1, max_size=8).map(np.array)
 
 
 @given(cells)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_feasible_input_is_kept(cell):
     n_hat, m_hat, E = cell
     x = np.abs(m_hat)
@@ -244,7 +244,7 @@ def test_feasible_input_is_kept(cell):
 
 
 @given(cells)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_projecting_twice_is_projecting_once(cell):
     n_hat, m_hat, E = cell
     x = reference.closest(n_hat, m_hat, E)
@@ -254,7 +254,7 @@ def test_projecting_twice_is_projecting_once(cell):
 
 
 @given(cells)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_order_is_preserved(cell):
     n_hat, m_hat, E = cell
     _, transitions = run(n_hat, m_hat, E)
@@ -265,7 +265,7 @@ def test_order_is_preserved(cell):
 
 
 @given(cells, st.randoms(use_true_random=False))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_states_may_be_renamed(cell, random):
     n_hat, m_hat, E = cell
     order = np.array(random.sample(range(m_hat.size), m_hat.size))
@@ -277,7 +277,7 @@ def test_states_may_be_renamed(cell, random):
 
 
 @given(cells, st.lists(number, min_size=8, max_size=8))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_noise_is_never_amplified(cell, other):
     """A projection on a convex set is 1-Lipschitz: ‖x(m̂) − x(m̂')‖₂ ≤ ‖m̂ − m̂'‖₂."""
     n_hat, m_hat, E = cell
