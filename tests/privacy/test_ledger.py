@@ -367,7 +367,7 @@ def test_pure_and_gaussian_charges_in_the_light_of_releases(epsilon, delta):
             assert attack.delta(plan)[0] <= delta * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("pure", [None, 0.5])
+@pytest.mark.parametrize("pure", [pytest.param(None, marks=pytest.mark.slow), 0.5])
 def test_looking_twice_does_not_help(pure):
     """The same with a second look, after another charge of either kind."""
     budget = Budget(1.0, 0.05)

@@ -21,7 +21,7 @@ LONG = [(name, delta) for name, delta in SHAPES if name != "optimal"]  # which i
 
 
 @pytest.mark.parametrize(("name", "delta"), SHAPES)
-@pytest.mark.parametrize("T", [1, 2, 3, 7, 8, 30, 64, 100])
+@pytest.mark.parametrize("T", [1, 2, 3, 7, 8, 30, pytest.param(64, marks=pytest.mark.slow), 100])
 def test_columns_and_rows(name, delta, T):
     """The largest column of C = B⁻¹A is exactly what is accounted; the rows of B are the reads' noise."""
     if name == "optimal" and T > optimal.MOST:
@@ -183,9 +183,10 @@ def test_every_machine_has_the_same_optimal_factorisation(monkeypatch):
             assert as_much == norm
 
 
-def test_no_entry_is_near_the_middle_between_two_multiples():
+@pytest.mark.parametrize("most", [24, pytest.param(optimal.MOST, marks=pytest.mark.slow)])
+def test_no_entry_is_near_the_middle_between_two_multiples(most):
     """Would catch a grid on which another machine rounds an entry the other way."""
-    for T in range(1, optimal.MOST + 1):
+    for T in range(1, most + 1):
         units = np.ldexp(optimal._unrounded(T), 16)
         assert np.abs(units % 1 - 0.5).min() > 3e-10 * 2**16
 

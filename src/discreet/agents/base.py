@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import inspect
 import weakref
 from functools import cached_property
@@ -397,6 +398,4 @@ class LearningAgent:
                 not build. The agent goes on.
             OSError: If the file cannot be written. The agent goes on.
         """
-        import importlib
-
         importlib.import_module("discreet.runtime.handover").save(self, path)  # a room below

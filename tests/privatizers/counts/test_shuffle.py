@@ -67,18 +67,19 @@ def simulated(encoder, people, source):
     return fast.simulated_batch(encoder, reports, source, 0).ones
 
 
-def one_bit_short(encoder, people, source):
-    """Planted: one noise bit of one user is missing in every counter."""
-    ones = source.binomial(len(people) * encoder.noise_bits - 1, encoder.probability, encoder.size)
+def short_of(missing, encoder, people, source):
+    """Planted: a few noise bits of the batch are missing in every counter."""
+    ones = source.binomial(len(people) * encoder.noise_bits - missing, encoder.probability, encoder.size)
     for person in people:
         report = fast.simulated_report(encoder, person, source)
         np.add.at(ones, report.indices, report.ones)
     return ones
 
 
-def test_paths_have_one_law_at_the_analyser(rng):
-    """Must show: chi-square and Kolmogorov–Smirnov at 1e-6, with power against one missing noise bit."""
-    spec, users, runs = Spec(2, 1, 1), 3, 8000
+@pytest.mark.parametrize(("runs", "missing"), [(1000, 3), pytest.param(8000, 1, marks=pytest.mark.slow)])
+def test_paths_have_one_law_at_the_analyser(rng, runs, missing):
+    """Must show: chi-square and Kolmogorov–Smirnov at 1e-6, with power against one missing noise bit; fast, three."""
+    spec, users = Spec(2, 1, 1), 3
     privacy = dc.Shuffle(8.0, 1e-2)
     trajectory = Trajectory(np.array([0, 0]), np.array([0]), np.array([0.5]))
     mechanism = build(privacy, spec, batches=[users])
@@ -86,7 +87,7 @@ def test_paths_have_one_law_at_the_analyser(rng):
     drawn = {
         "messages": [shuffler([encoder.encode(trajectory, rng) for _ in range(users)], rng).ones for _ in range(runs)],
         "fast": [simulated(encoder, [trajectory] * users, source) for _ in range(runs)],
-        "short": [one_bit_short(encoder, [trajectory] * users, source) for _ in range(runs)],
+        "short": [short_of(missing, encoder, [trajectory] * users, source) for _ in range(runs)],
     }
     drawn = {name: np.array(found) for name, found in drawn.items()}
     kinds = {"noise alone": [1, 3, 4, 5, 7], "and data": [0, 2], "and rewards, rounded at random": [6]}  # n, m, r
@@ -104,7 +105,7 @@ def test_paths_have_one_law_at_the_analyser(rng):
         assert min(pvalues("messages", "fast", columns)) > 1e-6, what
         assert max(pvalues("messages", "short", columns)) < 1e-6, what
     noise = drawn["messages"][:, kinds["noise alone"]].ravel()
-    assert noise.std() == pytest.approx(mechanism.fresh_std, rel=0.03)  # rejects 0.8 and 1.25 times the scale
+    assert noise.std() == pytest.approx(mechanism.fresh_std, rel=0.04)  # rejects 0.8 and 1.25 times the scale
 
 
 def test_batches_may_differ_in_size(rng):

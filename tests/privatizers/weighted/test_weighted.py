@@ -91,7 +91,7 @@ def lengths(where, x):
 # --- the proof
 
 
-@pytest.mark.parametrize("H", [1, 2, 3])
+@pytest.mark.parametrize("H", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_over_all_people_of_tiny_worlds_the_bounds_hold_and_are_attained(rng, name, H):
     """Must show: norm of every block and distance of every pair, whatever is wanted; too large a claim would show too.
