@@ -329,9 +329,8 @@ class LearningAgent:
 
     def _check_room(self, users: int) -> None:
         if self.count + users > self.episodes:
-            raise CapacityExceeded(
-                f"{self.name} was built for {self.episodes} users: {self.count} are observed, got {users} more"
-            )
+            held = f"{self.name} was built for {self.episodes} users: {self.count} are observed"
+            raise CapacityExceeded(f"{held}, got {users} more")
 
     def _next_size(self, count: int) -> int:
         """Returns the users of the batch that begins after ``count``; 0 if it can never be completed."""
