@@ -45,7 +45,9 @@ def test_the_published_experiment():
 
 
 @pytest.mark.parametrize("stationary", [False, True])
-@pytest.mark.parametrize(("K", "every", "scale"), [(4, 1, 0.3), pytest.param(21, 7, 0.1, marks=pytest.mark.slow), (1, 1, 0.05)])
+@pytest.mark.parametrize(
+    ("K", "every", "scale"), [(4, 1, 0.3), pytest.param(21, 7, 0.1, marks=pytest.mark.slow), (1, 1, 0.05)]
+)
 def test_the_tight_account_equals_a_numerical_composition_of_all_releases(K, every, scale, stationary):
     """Must show, within 1e-3: every perturbed cell of every release as an event of its own."""
     S, A, H = sizes = (3, 2, 4)

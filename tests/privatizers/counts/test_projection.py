@@ -1,5 +1,6 @@
 """The count projection against its linear program, its optimality conditions and exact arithmetic."""
 
+import functools
 from fractions import Fraction
 
 import numpy as np
@@ -13,6 +14,11 @@ from discreet.privatizers.counts._kernels import project
 from tests.privatizers.counts import projection_reference as reference
 
 LP_CELLS = 10_000
+
+
+def sizes(few, many):
+    """A few now, and all of them with the slow tests."""
+    return pytest.mark.parametrize("number", [few, pytest.param(many, marks=pytest.mark.slow)])
 
 
 def run(n_hat, m_hat, E):
@@ -59,13 +65,16 @@ def random_cell(rng):
     return float(n_hat), m_hat, float(E)
 
 
-CELLS = [random_cell(np.random.default_rng([7, i])) for i in range(LP_CELLS)]
+@functools.cache
+def cells_of(number):
+    """So many cells, always the same."""
+    return [random_cell(np.random.default_rng([7, i])) for i in range(number)]
 
 
 @pytest.mark.parametrize("cells", [300, pytest.param(LP_CELLS, marks=pytest.mark.slow)])
 def test_largest_change_is_the_linear_programs_optimum(cells):
     regimes = {"down": 0, "free": 0, "up": 0, "up, and some stay at zero": 0, "U = 0": 0}
-    for n_hat, m_hat, E in CELLS[:cells]:
+    for n_hat, m_hat, E in cells_of(cells):
         _, x = solve(n_hat, m_hat, E)
         scale = scale_of(n_hat, m_hat, E)
         objective = np.abs(x - m_hat).max()
@@ -81,9 +90,10 @@ def test_largest_change_is_the_linear_programs_optimum(cells):
     assert min(regimes.values()) > cells / 100, regimes
 
 
-def test_conditions_of_kuhn_and_tucker():
+@sizes(2_000, 10_000)
+def test_conditions_of_kuhn_and_tucker(number):
     """x = max(0, m̂ − θ) with one θ; θ > 0 only where Σx = U, θ < 0 only where Σx = L: necessary and sufficient."""
-    for n_hat, m_hat, E in CELLS:
+    for n_hat, m_hat, E in cells_of(number):
         total, x = solve(n_hat, m_hat, E)
         L, U = reference.bounds(n_hat, E)
         near = 1e-12 * scale_of(n_hat, m_hat, E)
@@ -107,7 +117,7 @@ def test_conditions_of_kuhn_and_tucker():
 @pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 4.0, 16.0, np.inf])
 def test_no_feasible_point_is_closer_in_any_norm(p):
     rng = np.random.default_rng(3)
-    for n_hat, m_hat, E in CELLS[:1_500]:
+    for n_hat, m_hat, E in cells_of(1_500):
         L, U = reference.bounds(n_hat, E)
         scale = scale_of(n_hat, m_hat, E)
         _, x = solve(n_hat, m_hat, E)
@@ -120,10 +130,11 @@ def test_no_feasible_point_is_closer_in_any_norm(p):
 
 
 @pytest.mark.parametrize("edge", [False, True])
-def test_lemma_5_4(edge):
+@sizes(3_000, 10_000)
+def test_lemma_5_4(edge, number):
     """The four properties of Assumption 3.1, with noise inside ±E/4 and exactly at its ends."""
     rng = np.random.default_rng(54)
-    for _ in range(10_000):
+    for _ in range(number):
         S = int(rng.integers(1, 9))
         E = float(rng.choice([0.0, 1e-3, 1.0, 37.3, 1e4]) * rng.random())
         m = rng.poisson(rng.choice([0.0, 0.3, 5.0, 1e3, 1e9]), S).astype(float)
@@ -138,8 +149,9 @@ def test_lemma_5_4(edge):
         assert E == 0.0 or (transitions[0] > 0.0).all()
 
 
-def test_kernel_equals_reference():
-    for n_hat, m_hat, E in CELLS:
+@sizes(2_000, 10_000)
+def test_kernel_equals_reference(number):
+    for n_hat, m_hat, E in cells_of(number):
         visits, transitions = run(n_hat, m_hat, E)
         expected_visits, expected = reference.project(n_hat, m_hat, E)
         near = 1e-12 * scale_of(n_hat, m_hat, E)
@@ -147,8 +159,9 @@ def test_kernel_equals_reference():
         assert visits[0] == pytest.approx(expected_visits, abs=near)
 
 
-def test_kernel_equals_rational_arithmetic():
-    for n_hat, m_hat, E in CELLS[:3_000]:
+@sizes(800, 3_000)
+def test_kernel_equals_rational_arithmetic(number):
+    for n_hat, m_hat, E in cells_of(number):
         visits, transitions = run(n_hat, m_hat, E)
         exact = reference.closest_exactly(n_hat, m_hat, E)
         near = Fraction(2e-15 * scale_of(n_hat, m_hat, E))
@@ -205,10 +218,11 @@ def test_clamping_changes_the_printed_program_only_where_the_noisy_count_is_nega
     assert reference.linear_program(3.0, m_hat, 8.0, clamp=False) == reference.linear_program(3.0, m_hat, 8.0)
 
 
-def test_finite_input_never_gives_nan():
+@sizes(6_000, 20_000)
+def test_finite_input_never_gives_nan(number):
     values = [0.0, -0.0, 5e-324, -5e-324, 1.0, -1.0, 1e12, -1e12, 1e154, 1.7e308, -1.7e308]
     rng = np.random.default_rng(1)
-    for _ in range(20_000):
+    for _ in range(number):
         S = int(rng.integers(1, 9))
         visits, transitions = run(rng.choice(values), rng.choice(values, S), abs(rng.choice(values)))
         assert not np.isnan(visits).any()

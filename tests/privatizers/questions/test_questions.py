@@ -70,8 +70,7 @@ def law(encoder, trajectory):
             bits = tuple((draw, weight) for draw, weight in ((0.0, r), (0.9999, 1 - r)) if weight > 0)
         for report in itertools.product((False, True), repeat=hidden.size):
             likelihoods = (
-                weight * likelihood(hidden, report, encoder.answer(trajectory, question, draw))
-                for draw, weight in bits
+                weight * likelihood(hidden, report, encoder.answer(trajectory, question, draw)) for draw, weight in bits
             )
             found.append(chance * sum(likelihoods))
     return np.array(found)
