@@ -123,7 +123,7 @@ def test_optimal_is_optimal(T):
     assert (B**2).sum() * norm**2 == pytest.approx(least(T), rel=3e-5)  # B's rounding is the larger part of it
 
 
-@pytest.mark.parametrize("T", [1, 2, 5, 20, 41, 64])
+@pytest.mark.parametrize("T", [1, 2, 5, 20, *(pytest.param(T, marks=pytest.mark.slow) for T in (41, 64))])
 def test_optimal_beats_every_other_sum_in_total(T):
     """Columns of norm 1, and no sum has less noise in all reads together at the same sensitivity."""
     A, totals = np.tril(np.ones((T, T))), {}
@@ -148,7 +148,7 @@ def exact_squares(B):
     return [sum(row[j] ** 2 for row in C) for j in range(T)]
 
 
-@pytest.mark.parametrize("T", [1, 2, 3, 5, 13, 20, 41, 64])
+@pytest.mark.parametrize("T", [1, 2, 3, 5, 13, 20, *(pytest.param(T, marks=pytest.mark.slow) for T in (41, 64))])
 def test_the_norm_that_is_accounted_is_never_below_that_of_the_noise(T):
     """Must show: at least the norm of C = B⁻¹A for the B that is used, in exact arithmetic, and within 1e-9 of it."""
     shape = factorise("optimal", T, 1e-6)
@@ -159,7 +159,10 @@ def test_the_norm_that_is_accounted_is_never_below_that_of_the_noise(T):
     assert Fraction(norm) ** 2 <= largest * (1 + Fraction(1, 10**12))
 
 
-def test_every_machine_has_the_same_optimal_factorisation(monkeypatch):
+@pytest.mark.parametrize(
+    "sizes", [(1, 2, 3, 7, 10, 20), pytest.param((33, 41, 50, 64), marks=pytest.mark.slow)], ids=["few", "many"]
+)
+def test_every_machine_has_the_same_optimal_factorisation(monkeypatch, sizes):
     """LAPACK's drivers stand in for other machines, and random errors that are larger than theirs."""
     import scipy.linalg
 
@@ -172,7 +175,7 @@ def test_every_machine_has_the_same_optimal_factorisation(monkeypatch):
     def driven(driver):
         return lambda M: scipy.linalg.eigh(M, driver=driver)
 
-    for T in (1, 2, 3, 7, 10, 20, 33, 41, 50, 64):
+    for T in sizes:
         B, norm = optimal.prefix(T)
         np.testing.assert_array_equal(B * 2**16, np.round(B * 2**16))
         for solver in (rough, driven("ev"), driven("evd"), driven("evr")):

@@ -17,6 +17,11 @@ LP_CELLS = 10_000
 EXAMPLES = 200  # hypothesis looks for odd numbers; the shapes of cells are tried 10,000 times, at random
 
 
+def sizes(few, many):
+    """A few now, and all of them with the slow tests."""
+    return pytest.mark.parametrize("number", [few, pytest.param(many, marks=pytest.mark.slow)])
+
+
 def run(n_hat, m_hat, E):
     n_hat, m_hat = np.atleast_1d(np.asarray(n_hat, float)), np.atleast_2d(np.asarray(m_hat, float))
     visits, transitions = np.full(n_hat.shape, np.nan), np.full(m_hat.shape, np.nan)
@@ -86,7 +91,8 @@ def test_largest_change_is_the_linear_programs_optimum(cells):
     assert min(regimes.values()) > cells / 100, regimes
 
 
-def test_conditions_of_kuhn_and_tucker():
+@sizes(2_000, 10_000)
+def test_conditions_of_kuhn_and_tucker(number):
     """x = max(0, m̂ − θ) with one θ; θ > 0 only where Σx = U, θ < 0 only where Σx = L: necessary and sufficient."""
     for n_hat, m_hat, E in random_cells():
         total, x = solve(n_hat, m_hat, E)
@@ -125,10 +131,11 @@ def test_no_feasible_point_is_closer_in_any_norm(p):
 
 
 @pytest.mark.parametrize("edge", [False, True])
-def test_lemma_5_4(edge):
+@sizes(3_000, 10_000)
+def test_lemma_5_4(edge, number):
     """The four properties of Assumption 3.1, with noise inside ±E/4 and exactly at its ends."""
     rng = np.random.default_rng(54)
-    for _ in range(10_000):
+    for _ in range(number):
         S = int(rng.integers(1, 9))
         E = float(rng.choice([0.0, 1e-3, 1.0, 37.3, 1e4]) * rng.random())
         m = rng.poisson(rng.choice([0.0, 0.3, 5.0, 1e3, 1e9]), S).astype(float)
@@ -210,10 +217,11 @@ def test_clamping_changes_the_printed_program_only_where_the_noisy_count_is_nega
     assert reference.linear_program(3.0, m_hat, 8.0, clamp=False) == reference.linear_program(3.0, m_hat, 8.0)
 
 
-def test_finite_input_never_gives_nan():
+@sizes(6_000, 20_000)
+def test_finite_input_never_gives_nan(number):
     values = [0.0, -0.0, 5e-324, -5e-324, 1.0, -1.0, 1e12, -1e12, 1e154, 1.7e308, -1.7e308]
     rng = np.random.default_rng(1)
-    for _ in range(20_000):
+    for _ in range(number):
         S = int(rng.integers(1, 9))
         visits, transitions = run(rng.choice(values), rng.choice(values, S), abs(rng.choice(values)))
         assert not np.isnan(visits).any()
