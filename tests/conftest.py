@@ -57,6 +57,21 @@ def make_agent(name, spec, *, trust="tree, laplace", **options):
     return dc.agents.make(name, spec, **options)
 
 
+def every_other(first, second):
+    """Returns all pairs, as parameters; those in which the places add up to an odd number are slow."""
+    pairs = [(i + j, one, two) for i, one in enumerate(first) for j, two in enumerate(second)]
+    return [pytest.param(one, two, marks=[pytest.mark.slow] * (n % 2)) for n, one, two in pairs]
+
+
+#: Every agent meets every trust model; beyond these few only dp-ucbvi does so in the fast tests.
+FEW = ("none", "tree, laplace", "factored, mr", "local sampled", "shuffle")
+
+
+def met(name, trust):
+    """Returns a pair as parameters: slow, if another agent stands for it."""
+    return pytest.param(name, trust, marks=[] if name == "dp-ucbvi" or trust in FEW else [pytest.mark.slow])
+
+
 def plant(agent, released, users=0):
     """Lets an agent plan from a release that nobody made; returns the plan."""
     private = agent.privatizer

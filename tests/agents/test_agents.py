@@ -14,21 +14,19 @@ from discreet.agents.rounds import Schedule
 from discreet.errors import CapacityExceeded
 from discreet.privacy import Report, ShuffledBatch
 from discreet.privatizers import PrivateCounts
-from tests.conftest import PRIVATE, TRUST, UPDATED, make_agent
+from tests.conftest import PRIVATE, TRUST, UPDATED, every_other, make_agent, met
 
 RIVERSWIM = dc.envs.riverswim()
 
 
 @pytest.mark.parametrize("name", UPDATED)
-@pytest.mark.parametrize("stationary", [True, False])
-@pytest.mark.parametrize("update_every", [1, 7, "geometric", 60])
+@pytest.mark.parametrize(("update_every", "stationary"), every_other([1, 7, "geometric", 60], [False, True]))
 def test_agents_keep_the_protocol(name, stationary, update_every):
     make = functools.partial(make_agent, name, stationary=stationary, update_every=update_every)
     testing.check_agent(lambda spec, episodes, seed: make(spec, episodes=episodes, seed=seed))
 
 
-@pytest.mark.parametrize("name", PRIVATE)
-@pytest.mark.parametrize("trust", TRUST)
+@pytest.mark.parametrize(("name", "trust"), [met(name, trust) for name in PRIVATE for trust in TRUST])
 def test_agents_keep_the_protocol_under_every_trust_model(name, trust):
     """No agent has a line of code for a trust model."""
     make = functools.partial(make_agent, name, trust=trust, stationary=True, update_every=10)

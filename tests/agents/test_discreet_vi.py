@@ -33,7 +33,7 @@ from discreet.runtime import handover as files
 from discreet.runtime.tallies import WeightedTotals
 from discreet.sums import optimal
 from tests.agents import discreet_reference as reference
-from tests.conftest import PRIVATE, random_mdp
+from tests.conftest import PRIVATE, every_other, random_mdp
 
 RIVERSWIM = dc.envs.riverswim()
 SMALL = dc.envs.riverswim(states=3, horizon=4)
@@ -64,7 +64,9 @@ def delta_of(mu, epsilon):
 
 @pytest.mark.parametrize("variant", ["pooled", "shared", "steps"])
 @pytest.mark.parametrize("delta", [1e-6, 1e-3])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize(
+    "epsilon", [pytest.param(0.1, marks=pytest.mark.slow), 1.0, pytest.param(3.0, marks=pytest.mark.slow)]
+)
 def test_the_proven_epsilon_is_the_budgets(epsilon, delta, variant):
     """Must show: within [0.99, 1] of the budget; recomputed from norms, columns and σ alone, and by dp-accounting."""
     agent = make(RIVERSWIM.spec, variant, episodes=20_000, privacy=dc.Central(epsilon, delta))
@@ -155,7 +157,7 @@ def test_batches_are_public(variant):
 # --- what steers it
 
 
-@pytest.mark.parametrize("update_every", [1, 7, "geometric", None])
+@pytest.mark.parametrize("update_every", [pytest.param(1, marks=pytest.mark.slow), 7, "geometric", None])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_it_keeps_the_protocol(variant, update_every):
     """`check_agent`: schedules, capacity, bad data, replay. Its own schedule begins after all 50 people."""
@@ -576,8 +578,7 @@ def test_what_the_encoder_really_carries_is_replayed():
         testing.replay(played, build())
 
 
-@pytest.mark.parametrize("block", [True, False])
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(("when", "block"), every_other(["before", "after"], [True, False]))
 @pytest.mark.parametrize("privacy", [ONE, dc.Local(1.0), dc.Shuffle(1.0, 1e-6)], ids=["central", "local", "shuffle"])
 def test_an_interrupted_plan_is_made_anew(privacy, when, block, tmp_path):
     """Must show: whoever stops it while it plans can go on, also through a file, to the same numbers.

@@ -15,7 +15,7 @@ from discreet.errors import NumericalError
 from discreet.privatizers.features.serve import PrivateGrams
 from discreet.runtime.fast import short_cut
 from tests import linear
-from tests.conftest import plant
+from tests.conftest import every_other, plant
 
 NAMES = ("linopt-vi", "linopt-po")
 TRUST = {
@@ -164,8 +164,7 @@ def test_a_table_written_as_a_linear_mdp_is_planned_exactly():
     np.testing.assert_allclose(table.evaluate(agent.policy), table.optimal_value, rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("preset", dc.agents.PRESETS)
-@pytest.mark.parametrize("trust", TRUST)
+@pytest.mark.parametrize(("trust", "preset"), every_other(TRUST, dc.agents.PRESETS))
 @pytest.mark.parametrize("name", NAMES)
 def test_agents_keep_the_protocol(rng, name, trust, preset):
     """Must show: replay, batches, capacity, both paths bit for bit, under every trust model."""

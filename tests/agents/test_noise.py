@@ -184,10 +184,10 @@ def drawn_from(case):
 @pytest.mark.parametrize("case", CASES)
 def test_noise_is_secure_only_if_every_source_that_is_drawn_from_is(case):
     """Would catch a mechanism that forgets one of those who draw, and a guarantee that is a literal."""
-    drawn = drawn_from(case)
+    drawn, agent = drawn_from(case), build(case)
     for chosen in itertools.product((True, False), repeat=3):
         secure = {role for role, is_secure in zip(ROLES, chosen, strict=True) if is_secure}
-        agent = with_sources(build(case), {role: Secure if role in secure else FastSource for role in ROLES})
+        with_sources(agent, {role: Secure if role in secure else FastSource for role in ROLES})
         found = agent.guarantee.noise
         if agent.guarantee.notion == "none":
             assert found == "none"

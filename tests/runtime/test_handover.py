@@ -24,12 +24,12 @@ from discreet.privacy import BitsReport, binomial
 from discreet.privatizers.counts.encode import RawEncoder
 from discreet.runtime import handover as files
 from discreet.runtime.fast import short_cut
-from tests.conftest import PRIVATE, TRUST, make_agent
+from tests.conftest import PRIVATE, TRUST, make_agent, met
 
 MDP = dc.envs.riverswim(states=3, horizon=4)
 EPISODES = 40  # with batches of 7: five whole ones, and five people who are never collected
 STOPS = (0, 7, 10, 24, 36, 40)  # at the start, a batch's end, within batches, within the last one, at the end
-CASES = [*((name, trust) for name in PRIVATE for trust in TRUST), ("ucbvi", "none"), ("ubev", "none")]
+CASES = [*(met(name, trust) for name in PRIVATE for trust in TRUST), ("ucbvi", "none"), ("ubev", "none")]
 
 
 EPSILON = functools.cache(binomial.epsilon)

@@ -11,9 +11,10 @@ import pytest
 import discreet as dc
 from discreet.agents.ucbvi import UCBVI
 from discreet.runtime.fast import short_cut
-from tests.conftest import CENTRAL, PRIVATE, UPDATED, make_agent, random_mdp
+from tests.conftest import CENTRAL, PRIVATE, UPDATED, every_other, make_agent, random_mdp
 
 RIVERSWIM = dc.envs.riverswim(states=6, horizon=20)
+SMALL = dc.envs.riverswim(states=3, horizon=5)
 
 
 def run(agent_seed=0, seed=0, mdp=RIVERSWIM, name="ucbvi", episodes=300, **options):
@@ -23,8 +24,7 @@ def run(agent_seed=0, seed=0, mdp=RIVERSWIM, name="ucbvi", episodes=300, **optio
 
 
 @pytest.mark.parametrize("name", UPDATED)
-@pytest.mark.parametrize("stationary", [True, False])
-@pytest.mark.parametrize("update_every", [1, 7, "geometric", 1000])
+@pytest.mark.parametrize(("stationary", "update_every"), every_other([True, False], [1, 7, "geometric", 1000]))
 def test_block_and_protocol_are_equal_bit_for_bit(name, stationary, update_every):
     for mdp in (RIVERSWIM, dc.envs.hard(), dc.envs.random(per_step=True, reward_noise="bernoulli")):
         options = {
@@ -46,9 +46,9 @@ def test_private_blocks_equal_the_protocol_bit_for_bit(name, trust, update_every
         whole, parts = (
             make_agent(
                 name,
-                RIVERSWIM.spec,
+                SMALL.spec,
                 trust=trust,
-                episodes=150,
+                episodes=60,
                 stationary=stationary,
                 update_every=update_every,
                 seed=0,
@@ -56,10 +56,10 @@ def test_private_blocks_equal_the_protocol_bit_for_bit(name, trust, update_every
             for _ in range(2)
         )
         assert short_cut(whole) is not None
-        expected = dc.simulate(whole, RIVERSWIM, seed=0, block=False).gaps
+        expected = dc.simulate(whole, SMALL, seed=0, block=False).gaps
         pieces = [
-            dc.simulate(parts, RIVERSWIM, n, seed=0, block=block).gaps
-            for n, block in ((3, True), (50, False), (60, True), (1, True), (36, True))
+            dc.simulate(parts, SMALL, n, seed=0, block=block).gaps
+            for n, block in ((3, True), (20, False), (24, True), (1, True), (12, True))
         ]
         np.testing.assert_array_equal(np.concatenate(pieces), expected)
         for field in ("Q", "V", "policy"):
