@@ -80,7 +80,7 @@ def test_as_source_takes_sources_and_generators_only():
 
 def test_a_source_must_say_all():
     """Would catch a kind of noise that some draw of a mechanism goes round."""
-    assert Source.__abstractmethods__ == {"random", "integer", "permutation", "permuted", "noise", "fill"}
+    assert Source.__abstractmethods__ == {"random", "chance", "integer", "permutation", "permuted", "noise", "fill"}
     with pytest.raises(TypeError, match="abstract"):
         type("Half", (Source,), {"kind": "secure", "random": lambda self, shape: None})()
 
