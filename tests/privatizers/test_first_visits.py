@@ -165,7 +165,7 @@ class OneBitShort(SimulatedFirstVisitShuffler):
 
 def test_paths_have_one_law_at_the_analyser(rng):
     """Must show: chi-square and Kolmogorov–Smirnov at 1e-6, with power against one missing noise bit."""
-    spec, users, runs = Spec(2, 1, 1), 3, 8000
+    spec, users, runs = Spec(2, 1, 1), 3, 3000  # a missing bit has p-values of 1e-22 and less
     privacy = dc.Shuffle(8.0, 1e-2)
     t = Trajectory(np.array([0, 0]), np.array([0]), np.array([0.5]))
     slow, fast = (build(spec, privacy, batches=[users], messages=messages) for messages in (True, False))
@@ -186,7 +186,7 @@ def test_paths_have_one_law_at_the_analyser(rng):
         top = max(sample.max() for sample in samples)
         table = np.array([np.bincount(np.maximum(sample, 0), minlength=top + 1) for sample in samples])
         table = table[:, table.sum(axis=0) >= 20]
-        return stats.ks_2samp(*samples).pvalue, stats.chi2_contingency(table).pvalue
+        return stats.ks_2samp(*samples, method="asymp").pvalue, stats.chi2_contingency(table).pvalue
 
     for what, columns in kinds.items():
         assert min(pvalues("messages", "fast", columns)) > 1e-6, what
