@@ -70,7 +70,7 @@ class OneBitShort(SimulatedShuffler):
 
 def test_paths_have_one_law_at_the_analyser(rng):
     """Must show: chi-square and Kolmogorov–Smirnov at 1e-6, with power against one missing noise bit."""
-    spec, users, runs = Spec(2, 1, 1), 3, 8000
+    spec, users, runs = Spec(2, 1, 1), 3, 5000  # a missing bit has p-values of 1e-12 and less
     privacy = dc.Shuffle(8.0, 1e-2)
     trajectory = Trajectory(np.array([0, 0]), np.array([0]), np.array([0.5]))
     slow = build(privacy, spec, batches=[users], messages=True)
@@ -92,7 +92,7 @@ def test_paths_have_one_law_at_the_analyser(rng):
         common = table.sum(axis=0) >= 20
         rest = table[:, ~common].sum(axis=1, keepdims=True)
         table = np.concatenate([table[:, common], rest], axis=1) if rest.min() > 0 else table[:, common]
-        return stats.ks_2samp(*samples).pvalue, stats.chi2_contingency(table).pvalue
+        return stats.ks_2samp(*samples, method="asymp").pvalue, stats.chi2_contingency(table).pvalue
 
     for what, columns in kinds.items():
         assert min(pvalues("messages", "fast", columns)) > 1e-6, what
