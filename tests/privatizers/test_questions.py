@@ -216,11 +216,15 @@ def test_first_visits_are_unbiased_and_random_visits_are_not():
     assert abs(share - 0.5) > 10 * error
 
 
+@pytest.mark.parametrize("n", [6000, pytest.param(20_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("hiding", HIDING)
 @pytest.mark.parametrize("stationary", [False, True])
-def test_answers_are_unbiased_and_have_their_variance(stationary, hiding):
-    """One person, many times: means within five standard errors, and the stated variance for what did not happen."""
-    spec, n, rng = Spec(3, 1, 3), 20_000, np.random.default_rng(3)
+def test_answers_are_unbiased_and_have_their_variance(stationary, hiding, n):
+    """One person, many times: means within five standard errors, and the stated variance for what did not happen.
+
+    A factor that is 2 % off is found by the tally of 400,000 people above.
+    """
+    spec, rng = Spec(3, 1, 3), np.random.default_rng(3)
     person = Trajectory(np.array([0, 1, 1, 2]), np.zeros(3, dtype=np.int64), np.array([0.0, 0.25, 1.0]))
     for kind, truth in ((0, [0.0, 1.0, 0.0]), (1, [0.75, 0.25])):
         privatizer = build(spec, stationary=stationary, randomiser=hiding, capacity=n)
