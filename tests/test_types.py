@@ -12,25 +12,31 @@ pytest.importorskip("mypy")
 
 HEAD = """
 import numpy as np
-from discreet.agents.base import TabularAgent
+from discreet.agents.tabular import TabularAgent
 from discreet.mdp import Trajectory
 from discreet.privacy import (
     AnswerBatch, AnswerReport, BitsReport, NoisyBatch, NoisyReport, RawBatch, RawReport, Report, SampledBatch,
     SampledReport, ShuffledBatch,
 )
-from discreet.privatizers import (
-    CentralPrivatizer, FirstVisitPrivatizer, NoisyLocal, QuestionLocal, SampledLocal, ShufflePrivatizer,
-)
-from discreet.privatizers.encoders import NoisyEncoder
-from discreet.privatizers.shuffle import BitShuffler
+from discreet.privatizers import BitShuffler, Privatizer
+from discreet.privatizers.base import PrivateCounts
+from discreet.privatizers.counts.encode import NoisyEncoder
+from discreet.privatizers.counts.shuffle import Ones
+from discreet.privatizers.first_visits.serve import Answered, FirstVisits
+from discreet.privatizers.local import Totals
+from discreet.privatizers.questions.serve import Answers, Counted, Questions
+from discreet.privatizers.sampled.serve import Supports
+from discreet.sums import SumState
 
 def snippet(
-    agent: TabularAgent, central: CentralPrivatizer, noisy: NoisyLocal, sampled: SampledLocal,
-    shuffle: ShufflePrivatizer, shuffler: BitShuffler, encoder: NoisyEncoder, rng: np.random.Generator,
-    trajectory: Trajectory, raw: RawReport, report: Report, hidden: NoisyReport, answer: SampledReport,
-    bits: BitsReport, raw_batch: RawBatch, noisy_batch: NoisyBatch, sampled_batch: SampledBatch,
-    shuffled: ShuffledBatch, questions: QuestionLocal, answers: AnswerBatch, answered: AnswerReport,
-    first: FirstVisitPrivatizer,
+    agent: TabularAgent, central: Privatizer[RawBatch, SumState, PrivateCounts],
+    noisy: Privatizer[NoisyBatch, "Totals", PrivateCounts], sampled: Privatizer[SampledBatch, Supports, PrivateCounts],
+    shuffle: Privatizer[ShuffledBatch, Ones, PrivateCounts], shuffler: BitShuffler, encoder: NoisyEncoder,
+    rng: np.random.Generator, trajectory: Trajectory, raw: RawReport, report: Report, hidden: NoisyReport,
+    answer: SampledReport, bits: BitsReport, raw_batch: RawBatch, noisy_batch: NoisyBatch,
+    sampled_batch: SampledBatch, shuffled: ShuffledBatch, questions: Privatizer[AnswerBatch, Counted, Answers],
+    asking: Questions, answers: AnswerBatch, answered: AnswerReport,
+    first: Privatizer[ShuffledBatch, Answered, FirstVisits],
 ) -> None:
 """
 
@@ -39,7 +45,7 @@ ALLOWED = [
     "noisy.collect(noisy_batch)",
     "sampled.collect(sampled_batch)",
     "questions.collect(answers)",
-    "questions.collect(questions.shuffler([answered], rng))",
+    "questions.collect(asking.shuffler()([answered], rng))",
     "shuffle.collect(shuffled)",
     "shuffle.collect(shuffler([bits], rng))",
     "first.collect(shuffled)",
@@ -76,7 +82,7 @@ FORBIDDEN = [
     "questions.collect(raw_batch)",
     "questions.collect(sampled_batch)",
     "questions.collect(answered)",
-    "questions.shuffler([raw], rng)",
+    "asking.shuffler()([raw], rng)",
     "shuffle.collect(answers)",
 ]
 

@@ -9,8 +9,8 @@ import pytest
 
 import discreet as dc
 from discreet import testing
-from discreet.agents.defaults import default_update
 from discreet.agents.rounds import Schedule
+from discreet.agents.trusting import default_update
 from discreet.errors import CapacityExceeded
 from discreet.privacy import Report, ShuffledBatch
 from discreet.privatizers import PrivateCounts

@@ -9,7 +9,7 @@ import discreet as dc
 from discreet.privatizers import PrivateCounts
 from tests import reference
 from tests.conftest import PRIVATE, TRUST, plant, random_mdp
-from tests.privatizers.projection_reference import closest
+from tests.privatizers.counts.projection_reference import closest
 
 K, BETA = 1000, 0.05
 

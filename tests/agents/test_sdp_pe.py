@@ -28,7 +28,7 @@ from discreet.privatizers.counts.staged import StagedCounts
 from discreet.runtime.fast import simulated_batch, simulated_report
 from tests.agents import sdp_pe_reference as paper
 from tests.conftest import plant, random_mdp
-from tests.privatizers.projection_reference import project
+from tests.privatizers.counts.projection_reference import project
 
 TINY = dc.envs.riverswim(states=2, horizon=2)
 TRUST = {

@@ -306,11 +306,11 @@ def test_impossible_budgets_are_one_line(discreet_, arguments, message):
 
 
 def test_audit_prints_claim_and_bound_side_by_side(discreet_):
-    code, out, _ = discreet_("audit", "laplace", "--runs", "50000")
+    code, out, _ = discreet_("audit", "laplace", "--runs", "5000", "--seed", "0")
     assert code == 0
     assert "claimed      ε = 1.0000" in out
     assert "the claim stands" in out
-    code, out, _ = discreet_("audit", "central", "--calibration", "paper", "--runs", "50000", "--json")
+    code, out, _ = discreet_("audit", "central", "--calibration", "paper", "--runs", "1000", "--seed", "0", "--json")
     document = json.loads(out)
     assert document["lower_bound"] > 1.0  # the paper's claim for this noise is ε = 1
     assert document["claim"]["epsilon"] == pytest.approx(4.0)
@@ -329,7 +329,7 @@ def test_a_broken_claim_exits_with_1(discreet_, monkeypatch):
 
     broken = audit.SumTarget("broken", honest.claim, make, honest.zero, honest.one)
     monkeypatch.setattr(audit, "named", lambda *_, **__: broken)
-    code, out, _ = discreet_("audit", "laplace", "--runs", "50000")
+    code, out, _ = discreet_("audit", "laplace", "--runs", "5000", "--seed", "0")
     assert code == 1
     assert "BROKEN" in out
 
@@ -393,8 +393,16 @@ def test_interrupting_keeps_the_finished_runs(discreet_, tmp_path, monkeypatch):
 
 
 def test_ctrl_c_in_a_real_process(tmp_path):
-    restore = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # a shell's & ignores it
-    code = f"{restore}; from discreet.cli import main; main()"
+    code = """if True:
+        import signal
+        import discreet as dc
+        from discreet.cli import main
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's & ignores it
+        mdp = dc.envs.riverswim()
+        dc.simulate(dc.agents.make("ucbvi", mdp.spec, episodes=5, seed=0), mdp, seed=0)  # all is loaded
+        print("ready", flush=True)
+        main()
+    """
     process = subprocess.Popen(
         [sys.executable, "-c", code, "run", "riverswim", "-K", "2000000", "--runs", "99", "--out", str(tmp_path)],
         stdout=subprocess.PIPE,
@@ -402,7 +410,8 @@ def test_ctrl_c_in_a_real_process(tmp_path):
         text=True,
     )
     try:
-        time.sleep(4)
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(1)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     finally:

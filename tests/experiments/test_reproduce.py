@@ -17,6 +17,9 @@ from discreet.experiments.reproduce import EXPERIMENTS
 from discreet.privacy import binomial
 from discreet.registry import Entry
 
+#: The frontier takes as long as the six others; its pictures are drawn in test_frontier.py.
+BY_DAY = [pytest.param(name, marks=[pytest.mark.slow] if name == "frontier" else []) for name in EXPERIMENTS]
+
 
 @pytest.fixture
 def tiny(monkeypatch):
@@ -39,7 +42,7 @@ def declared_soundly(name, quick):
 @pytest.mark.parametrize("name", EXPERIMENTS)
 @pytest.mark.parametrize("quick", [True, False])
 def test_experiments_are_declared_soundly(name, quick, monkeypatch):
-    if name == "frontier":  # half a minute for the noise bits of all its batch sizes: see the next test
+    if name == "frontier":  # half a minute for the noise bits of all its batch sizes: see below
         for calibrate in ("calibrate", "calibrate_symmetric"):
             monkeypatch.setattr(binomial, calibrate, lambda *_: (1, 0.5))
     declared_soundly(name, quick)
@@ -72,7 +75,7 @@ def test_riverswim_has_the_settings_that_it_must_have():
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", BY_DAY)
 def test_an_experiment_ends_with_a_table_figures_a_page_and_the_store(discreet_, tmp_path, monkeypatch, name):
     out = tmp_path / "out"
     code, printed, err = discreet_("reproduce", name, "--quick", "--workers", "1", "--out", str(out))

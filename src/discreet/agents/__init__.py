@@ -89,7 +89,7 @@ def make(name: str, spec: Spec, *, episodes: int, seed: Seed = None, **options: 
         ``agent.guarantee``, computed for what was built. Preset and bonus scale never change it.
     """
     from discreet.agents.auto import choose
-    from discreet.agents.defaults import no_trust
+    from discreet.agents.trusting import no_trust
     from discreet.mdp import Spec
     from discreet.privacy import TrustModel
 

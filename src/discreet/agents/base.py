@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 
-from discreet.agents.defaults import default_update, no_trust
 from discreet.agents.protocol import Agent
 from discreet.agents.rounds import Plan, Proposal, Schedule
+from discreet.agents.trusting import default_update, no_trust
 from discreet.errors import (
     CapacityExceeded,
     InvalidInput,

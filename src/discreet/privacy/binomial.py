@@ -58,6 +58,7 @@ _FOLDED = 1e-12  # share of the tilted loss that may lie outside the window of t
 _LEAST = 1e-200  # the smallest δ at which anything is proven: probabilities stay normal numbers
 _MOST_VARIANCE = 1e11  # of a counter's noise: what fits into memory
 _MOST_CONVOLVED = 1e7  # of symmetric noise, whose law is a convolution: what takes seconds
+_PIECE = 2**15  # losses that are looked at together
 _VERSION = 2
 
 
@@ -200,11 +201,21 @@ def epsilon(event: BinomialEvent | SymmetricEvent, delta: float) -> float:
     # δ at ε is lost + Σ_{l>ε} P(l)·(1 − e^{ε−l}); both sums from above.
     upper = np.cumsum(masses[::-1])[::-1]
     lower = np.cumsum((masses * np.exp(-values))[::-1])[::-1]
-    beyond = np.append(upper[1:], 0) - np.exp(np.minimum(values, 700)) * np.append(lower[1:], 0)
-    i = int(np.argmax(beyond <= left))  # ε lies at this loss or below it, and above the one before
+    i = _first(values, upper, lower, left)  # ε lies at this loss or below it, and above the one before
     if upper[i] <= left:
         return 0.0
     return max(0.0, math.log((upper[i] - left) / lower[i]) if lower[i] > 0 else float(values[i]))
+
+
+def _first(values: NDArray[np.float64], upper: NDArray[np.float64], lower: NDArray[np.float64], left: float) -> int:
+    """Returns the place of the first loss whose δ, but for what is lost, is at most ``left``: piece by piece."""
+    for start in range(0, len(values) - 1, _PIECE):
+        piece = slice(start, min(start + _PIECE, len(values) - 1))
+        after = slice(piece.start + 1, piece.stop + 1)
+        enough = upper[after] - np.exp(np.minimum(values[piece], 700)) * lower[after] <= left
+        if enough.any():
+            return start + int(np.argmax(enough))
+    return len(values) - 1  # nothing lies beyond the last
 
 
 def _compose(both: list[_Losses], pairs: int, spare: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -243,10 +254,14 @@ def _compose(both: list[_Losses], pairs: int, spare: float) -> tuple[NDArray[np.
     for cell, counter in zip(cells, rounded, strict=True):
         tilted = counter.masses * np.exp(theta * counter.values - counter.log_mgf(np.array([theta])))
         spectrum *= fft.rfft(np.bincount(cell % size, tilted, size)) ** pairs
-    cell = np.arange(max(bottom, 0), bottom + size)
-    law = np.maximum(fft.irfft(spectrum, size)[cell % size], 0)
-    values = np.multiply(interval, cell, dtype=np.float64)
-    return values, np.asarray(law * np.exp(np.minimum(total - theta * values, 700)), dtype=np.float64)
+    first = max(bottom, 0)
+    values = np.multiply(interval, np.arange(first, bottom + size), dtype=np.float64)
+    law = np.asarray(fft.irfft(spectrum, size), dtype=np.float64)
+    law = np.concatenate([law[first % size :], law[: first % size]])[: len(values)]
+    np.maximum(law, 0, out=law)
+    tilt = total - theta * values
+    law *= np.exp(np.minimum(tilt, 700, out=tilt), out=tilt)
+    return values, law
 
 
 def calibrate(honest: int, shift: int, pairs: int, eps: float, delta: float) -> tuple[int, float]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 
 from discreet import agents
-from discreet.agents.defaults import default_update
 from discreet.agents.rounds import Schedule
+from discreet.agents.trusting import default_update
 from discreet.errors import InvalidInput, check_fraction
 from discreet.experiments.budget.case import Case, lines_of
 from discreet.privacy import Central, Local, Shuffle
