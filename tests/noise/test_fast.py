@@ -17,7 +17,7 @@ def test_distribution_with_power(rng, distribution):
     out = np.empty(400_000)
     fast.fill(rng, distribution, 3.0, out)
     for scale, accepted in ((3.0, True), (2.94, False), (3.06, False)):
-        assert bool(stats.kstest(out, EXACT[distribution](scale=scale).cdf).pvalue > 1e-6) is accepted
+        assert bool(stats.kstest(out, EXACT[distribution](scale=scale).cdf, method="asymp").pvalue > 1e-6) is accepted
 
 
 @pytest.mark.parametrize("distribution", EXACT)
