@@ -29,7 +29,7 @@ from discreet.privatizers.weighted.encode import WeightedEncoder
 from discreet.privatizers.weighted.layout import WeightedLayout
 from discreet.privatizers.weighted.serve import CentralWeighted
 from discreet.sums import CENTRAL, NoisySum, PrivateSum, calibrated, factorise
-from tests.conftest import PRIVATE
+from tests.conftest import LINEAR, PRIVATE
 
 ONE = Sensitivity(1.0, 1.0)
 SHAPES = [
@@ -500,8 +500,10 @@ def test_a_draw_that_decides_both_question_and_answer_is_caught():
 SHUFFLED = dc.Shuffle(1.0, 1e-2)
 
 
-@pytest.mark.parametrize("runs", [4000, full(8000)])  # prove 0.44 and 0.56
-@pytest.mark.parametrize("stationary", [False, True])
+@pytest.mark.parametrize(  # 4000 prove 0.44, 8000 0.56; per step, first visits are attacked by day
+    ("stationary", "runs"),
+    [(True, 4000), *(pytest.param(pool, 8000, marks=pytest.mark.slow) for pool in (False, True))],
+)
 def test_no_bound_exceeds_the_claim_of_a_shuffled_batch(stationary, runs):
     finding = audit.audit(audit.shuffle(SHUFFLED, users=2, steps=2, stationary=stationary), runs=runs, seed=1)
     assert not finding.violated
@@ -661,8 +663,9 @@ def test_a_vector_sum_that_the_account_forgot_is_caught():
     caught(dataclasses.replace(honest, make=short, end_to_end=None), runs=400_000)
 
 
-@pytest.mark.parametrize("reads", [3, full(8)])
-@pytest.mark.parametrize("name", ["linopt-vi", "linopt-po"])
+@pytest.mark.parametrize(  # both release the same; that linopt-po plans from nothing else is replayed by day
+    ("name", "reads"), [("linopt-vi", 3), *(pytest.param(name, 8, marks=pytest.mark.slow) for name in LINEAR)]
+)
 def test_a_linear_agent_with_too_little_noise_is_caught(name, reads):
     """What a person adds depends on the values that were released: the attack follows them."""
     target = audit.agent(name, dc.Central(1.0, 1e-3), reads=reads)
