@@ -356,3 +356,78 @@ def test_the_devices_module_is_what_it_says():
     """`privatizers.from_json` is the codec's, for those who import the room."""
     assert dc.privatizers.from_json is codec.from_json
     assert from_json(RawEncoder(Layout(SPEC, False)).to_json()) == RawEncoder(Layout(SPEC, False))
+
+
+# --- encoders and plans from somebody who wishes a device harm
+
+
+def _hostile(agent, where, value):
+    document = json.loads(agent.plan.to_json())
+    place = document
+    for key in where[:-1]:
+        place = place[key]
+    place[where[-1]] = value
+    return document
+
+
+@pytest.mark.parametrize(
+    ("trust", "where", "value"),
+    [
+        (dc.Local(1.0, sum="laplace"), ("layout", "actions"), 10**9),
+        (dc.Local(1.0, sum="laplace"), ("layout", "horizon"), 10**12),
+        (dc.Local(1.0, sum="sampled"), ("layout", "actions"), 10**12),
+        (dc.Shuffle(1.0, 1e-5), ("parameters", "noise_bits"), 10**12),
+        (dc.Shuffle(1.0, 1e-5), ("layout", "horizon"), 10**9),
+    ],
+)
+def test_a_device_that_pins_takes_no_encoder_that_is_too_large(trust, where, value):
+    """Would catch a server that lets devices allocate terabytes, or account for ever."""
+    mdp = dc.envs.riverswim(states=3, horizon=4)
+    agent = dc.agents.make("dp-ucbvi", mdp.spec, episodes=2000, privacy=trust, seed=0)
+    document = _hostile(agent, ("encoder", *where), value)
+    with pytest.raises(InvalidInput, match="too large"):
+        from_json(json.dumps(document["encoder"]), epsilon=100.0, delta=1e-5, users=10)
+    with pytest.raises(InvalidInput, match="too large"):
+        dc.agents.Plan.from_json(json.dumps(document), epsilon=100.0, delta=1e-5, users=10)
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("users",), [10**30]),
+        (("users",), [2, -1]),
+        (("users",), [1, 0, 0]),
+        (("policies", 0, 0, 0), 2),
+        (("policies", 0, 0, 0), 1e300),
+        (("policies", 0, 0, 0), -1),
+        (("rest",), 0),
+        (("rest",), [["a"]]),
+        (("rest",), None),
+        (("policies",), []),
+        (("encoder", "parameters", "scale"), "x"),
+    ],
+)
+def test_a_plan_that_nobody_can_play_is_refused(where, value):
+    mdp = dc.envs.riverswim(states=3, horizon=4)
+    agent = dc.agents.make("dp-ucbvi", mdp.spec, episodes=20, privacy=dc.Local(1.0, sum="laplace"), seed=0)
+    with pytest.raises(InvalidInput):
+        dc.agents.Plan.from_json(json.dumps(_hostile(agent, where, value)))
+
+
+def test_a_plan_can_be_pinned():
+    mdp = dc.envs.riverswim(states=3, horizon=4)
+    agent = dc.agents.make("dp-ucbvi", mdp.spec, episodes=20, privacy=dc.Local(1.0, sum="laplace"), seed=0)
+    assert dc.agents.Plan.from_json(agent.plan.to_json(), epsilon=1.0).hash == agent.plan.hash
+    with pytest.raises(InvalidInput, match="hides less"):
+        dc.agents.Plan.from_json(agent.plan.to_json(), epsilon=0.9)
+    with pytest.raises(InvalidInput, match="plan"):
+        dc.agents.Plan.from_json("[" * 100_000)
+
+
+def test_numbers_that_travel_as_text_are_numbers():
+    """Would catch a scale that passes its check as a text and fails at the first report."""
+    mdp = dc.envs.riverswim(states=3, horizon=4)
+    agent = dc.agents.make("dp-ucbvi", mdp.spec, episodes=20, privacy=dc.Local(1.0, sum="laplace"), seed=0)
+    document = _hostile(agent, ("encoder", "parameters", "scale"), "50")
+    encoder = from_json(json.dumps(document["encoder"]), epsilon=2.0)
+    assert encoder.scale == 50.0

@@ -11,7 +11,7 @@ import json
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -105,30 +105,52 @@ class Plan:
         return json.dumps({**document, "encoder": json.loads(self.encoder.to_json())})
 
     @classmethod
-    def from_json(cls, text: str) -> Plan:
+    def from_json(cls, text: str, **pins: Any) -> Plan:
         """Returns the plan that `to_json` wrote.
 
+        Args:
+            text: The JSON.
+            pins: What the owner of a device asks of the encoder: see `discreet.privatizers.codec.from_json`.
+
         Raises:
-            InvalidInput: If the text is no plan.
+            InvalidInput: If the text is no plan, or its encoder hides less than is asked for.
         """
         from discreet.privatizers.codec import from_json
 
         try:
             found = json.loads(text)
+            encoder = from_json(json.dumps(found["encoder"]), **pins)
             rest = np.array(found["rest"])
             policies = np.array(found["policies"], dtype=rest.dtype).reshape(-1, *rest.shape)
-            encoder = from_json(json.dumps(found["encoder"]))
             version, start, size = (check_integer(name, found[name], least=0) for name in ("version", "start", "size"))
-            return cls(version, start, size, policies, np.array(found["users"], dtype=np.int64), rest, encoder)
+            users = np.array([check_integer("users", n, least=0, most=size) for n in found["users"]], dtype=np.int64)
+            _check_policies(policies, rest, users, encoder)
+            return cls(version, start, size, policies, users, rest, encoder)
         except InvalidInput:
             raise
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise InvalidInput(f"this is not a plan: {type(error).__name__}") from None
+        except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as e:
+            raise InvalidInput(f"this is not a plan: {type(e).__name__}") from None
 
     @property
     def hash(self) -> str:
         """SHA-256 of `to_json`: what everybody who was given this plan can compare."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+
+def _check_policies(policies: Policy, rest: Policy, users: NDArray[np.int64], encoder: Any) -> None:
+    """Raises unless everybody can play what a plan says."""
+    if len(users) != len(policies):
+        raise InvalidInput("a plan must say of every policy how many slots play it")
+    spec = getattr(getattr(encoder, "layout", encoder), "spec", None)
+    if spec is None:  # of another package
+        return
+    shape = (spec.horizon, spec.states)
+    if rest.shape not in (shape, (*shape, spec.actions)) or rest.dtype.kind != "if"[rest.ndim - 2]:
+        raise InvalidInput("the policies of a plan must be actions (H, S), or probabilities (H, S, A)")
+    most = 1.0 if rest.ndim > 2 else spec.actions - 1
+    for played in (policies, rest):
+        if not ((played >= 0) & (played <= most)).all():  # not a number is neither
+            raise InvalidInput(f"the policies of a plan must lie in [0, {most}]")
 
 
 @dataclass(frozen=True)

@@ -217,7 +217,7 @@ class Ledger:
             charges = [Charge(str(c["label"]), float(c["mu2"]), float(c["pure"])) for c in document["charges"]]
         except InvalidInput:
             raise
-        except (KeyError, TypeError, ValueError) as error:
+        except (ArithmeticError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise InvalidInput(f"this is not a ledger: {type(error).__name__}") from None
         if any(not (0 <= charge.mu2 < math.inf and 0 <= charge.pure < math.inf) for charge in charges):
             raise InvalidInput("this is not a ledger: a charge is negative or not finite")

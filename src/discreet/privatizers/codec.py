@@ -74,6 +74,8 @@ ENCODERS: dict[str, Any] = {
 }
 #: Every report that travels, by its class's name.
 REPORTS: dict[str, type[Report]] = {codec.report.__name__: codec.report for codec in CODECS}
+#: How many numbers a device handles for one report at most.
+LARGEST = 2**24
 #: The kinds of encoders.
 KINDS: tuple[str, ...] = tuple(ENCODERS)
 
@@ -117,7 +119,7 @@ def from_json(
             ``("noisy", "sampled", "questions", "noisy-features")`` and nothing raw.
         epsilon: The largest ε that the device's owner accepts, with ``delta``: a weaker encoder is refused. An encoder
             that hides nothing by itself, because a server or a shuffler is trusted, is refused too, unless ``users``
-            is given.
+            is given; so is one whose reports are too large for a device.
         delta: The largest δ.
         users: For one-bit messages: how many users of a batch add their noise, as the owner trusts the shuffler to see
             to. What a batch of so many then gives is held against ε and δ.
@@ -137,8 +139,24 @@ def from_json(
     except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
         raise InvalidInput(f"this is not an encoder: {type(error).__name__}") from None
     if epsilon is not None:
-        _check_pin(found, epsilon, delta, users)
+        try:
+            _check_size(found)
+            _check_pin(found, epsilon, delta, users)
+        except (ArithmeticError, MemoryError):
+            raise InvalidInput("this encoder is too large for a device") from None
     return found
+
+
+def _check_size(encoder: Any) -> None:
+    """Raises if a report would take more memory than a device has: who sent the encoder may wish it harm."""
+    layout = getattr(encoder, "layout", encoder)
+    spec = getattr(layout, "spec", None)
+    if spec is None:  # of another package, which knows its own sizes
+        return
+    cells = spec.states * spec.actions * spec.horizon
+    counters = getattr(layout, "size", 0) if cells <= LARGEST else 0
+    if max(cells, counters * getattr(encoder, "messages", 1)) > LARGEST:
+        raise InvalidInput(f"this encoder is too large for a device: more than {LARGEST} numbers a report")
 
 
 def _check_pin(encoder: AnyEncoder, epsilon: float, delta: float, users: int | None) -> None:

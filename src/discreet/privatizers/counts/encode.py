@@ -146,8 +146,7 @@ class NoisyEncoder(LayoutEncoder):
     def __post_init__(self) -> None:
         if self.distribution not in ("laplace", "gaussian"):
             raise UnknownName("distribution", self.distribution, ("laplace", "gaussian"))
-        if not 0 < check_number("scale", self.scale) < np.inf:
-            raise InvalidInput(f"scale must be positive and finite, got scale={self.scale!r}")
+        object.__setattr__(self, "scale", check_number("scale", self.scale, above=True))
 
     def _parameters(self) -> dict[str, Any]:
         return {"distribution": self.distribution, "scale": self.scale}

@@ -123,7 +123,7 @@ class NoisyFeatureEncoder(_FeatureEncoder):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number("scale", self.scale, above=True)
+        object.__setattr__(self, "scale", check_number("scale", self.scale, above=True))
 
     def _parameters(self) -> dict[str, Any]:
         return {"scale": self.scale}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.errors import check_flag, check_number
+from discreet.errors import InvalidInput, check_flag, check_number
 from discreet.privacy.sensitivity import Sensitivity, gram, product
 
 if TYPE_CHECKING:
@@ -48,7 +48,10 @@ class FeatureLayout:
     printed: bool = False
 
     def __post_init__(self) -> None:
-        check_number("feature_bound", self.feature_bound, above=True)
+        bound = check_number("feature_bound", self.feature_bound, above=True)
+        if not 1e-100 <= bound <= 1e100:  # its square is a unit: it must not vanish or overflow
+            raise InvalidInput(f"feature_bound must lie in [1e-100, 1e100], got feature_bound={bound!r}")
+        object.__setattr__(self, "feature_bound", bound)
         check_flag("printed", self.printed)
 
     @cached_property
