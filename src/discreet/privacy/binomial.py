@@ -30,19 +30,16 @@ References:
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import os
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discreet.errors import InvalidInput
 from discreet.privacy import accounting
+from discreet.privacy.kept import recall, remember
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -327,11 +324,12 @@ def _calibrate(
     if variance > most:
         raise InvalidInput(f"noise for epsilon={eps!r}, delta={delta!r} is too large to be accounted for")
     bits = width * honest
-    known = _recall(key, most=100 + math.ceil(40 * variance / bits))
+    kept = {**key, "version": _VERSION, "interval": _INTERVAL}
+    known = recall(kept, most=100 + math.ceil(40 * variance / bits))
     if known is not None and _is_best(known, eps, proven):
         return known
     found = _solve(bits, variance, eps, proven)
-    _remember(key, found)
+    remember(kept, found)
     return found
 
 
@@ -369,38 +367,3 @@ def _solve(bits: int, variance: float, eps: float, proven: Callable[[int, float]
         step = guess * (min(got, 100 * eps) / (0.996 * eps)) ** 2
         guess = step if low < step < high and tries < 2 else (low + high) / 2
     return m, found
-
-
-def _file(key: dict[str, Any]) -> Path | None:
-    """Where a calibration is kept: by its parameters, this code's version and the accountant's precision."""
-    root = os.environ.get("DISCREET_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
-    base = Path(root) if root else Path.home() / ".cache"
-    text = json.dumps({**key, "version": _VERSION, "interval": _INTERVAL}, sort_keys=True)
-    return base / "discreet" / f"binomial-{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
-
-
-def _recall(key: dict[str, Any], most: int) -> tuple[int, float] | None:
-    """Returns what is kept, if it is of our kind and not absurd; it is not proven yet."""
-    try:
-        path = _file(key)
-        document = json.loads(path.read_text()) if path else None
-        m, p = int(document["bits"]), float(document["probability"])  # type: ignore[index]
-    except (OSError, ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError, RuntimeError):
-        return None  # nothing there, or nothing of ours: it is computed anew
-    return (m, p) if 1 <= m <= most and 0 < p <= 0.5 else None
-
-
-def _remember(key: dict[str, Any], found: tuple[int, float]) -> None:
-    try:
-        path = _file(key)
-        if path is None:
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(f".{os.getpid()}.tmp")
-        try:
-            draft.write_text(json.dumps({**key, "bits": found[0], "probability": found[1]}))
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
-    except (OSError, RuntimeError):
-        return  # a cache that cannot be written is no obstacle
