@@ -249,6 +249,9 @@ class Smooth(_Tree):
         return depths.astype(np.float64), counts[depths]
 
 
+_AHEAD = 1024  # reads whose variances are computed at once
+
+
 class Factored(Factorisation):
     """A Toeplitz factorisation in its constant-memory form: 4 buffers a coordinate, Gaussian noise."""
 
@@ -260,13 +263,18 @@ class Factored(Factorisation):
         self._theta_omega = blt.coefficients(horizon)
         self._decays, self._weights = blt.prefix_modes(*self._theta_omega)
         self.coefficients = np.array([self._decays, self._weights])
+        self._known: tuple[int, list[float]] = (0, [])
 
     @property
     def entries(self) -> tuple[float, int]:
         return blt.column_norm(*self._theta_omega, self.horizon), 1
 
     def variance(self, read: int) -> float:
-        return float(blt.read_variance(self._decays, self._weights, np.array([read]))[0])
+        first = read - (read - 1) % _AHEAD
+        if first != self._known[0]:  # every release asks for the next one
+            reads = np.arange(first, first + _AHEAD)
+            self._known = first, blt.read_variance(self._decays, self._weights, reads).tolist()
+        return self._known[1][read - first]
 
     def spectrum(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         ends = np.unique(np.geomspace(1, self.horizon, 2000).round().astype(np.int64))

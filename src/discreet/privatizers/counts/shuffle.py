@@ -228,7 +228,14 @@ class ShuffledCounts(Mechanism[ShuffledBatch, Ones, PrivateCounts]):
     @property
     def worst_std(self) -> float:
         """Standard deviation of the noise in a counter, after the last batch."""
-        return math.sqrt(sum(self.batch_std(users) ** 2 for users in self.batches.tolist()))
+        return self._stds[-1]
+
+    @cached_property
+    def _stds(self) -> list[float]:
+        """Standard deviation of the noise in a counter, after every number of batches."""
+        variances = np.cumsum([0.0, *(self.batch_std(users) ** 2 for users in self.batches.tolist())])
+        found: list[float] = np.sqrt(variances).tolist()
+        return found
 
     @property
     def messages_per_user(self) -> int:
@@ -283,7 +290,7 @@ class ShuffledCounts(Mechanism[ShuffledBatch, Ones, PrivateCounts]):
 
     def released(self, kept: Ones, source: Source) -> tuple[Ones, PrivateCounts]:
         """Returns the debiased counts: ones minus the expected noise bits. Users drew the noise already."""
-        std = math.sqrt(sum(self.batch_std(users) ** 2 for users in self.batches[: kept.batch].tolist()))
+        std = self._stds[kept.batch]
         return kept, PrivateCounts(*self.layout.split(kept.ones - kept.expected), self.error, std=std)
 
     def calibration(self) -> dict[str, Any]:
@@ -295,4 +302,5 @@ class ShuffledCounts(Mechanism[ShuffledBatch, Ones, PrivateCounts]):
         from discreet.privatizers.codec import from_json
 
         self.encoders = {int(users): from_json(text) for users, text in found["encoders"].items()}  # type: ignore[misc]
-        self.__dict__.pop("error", None)
+        for name in ("error", "_stds"):
+            self.__dict__.pop(name, None)
