@@ -14,7 +14,6 @@ import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
-from discreet.experiments.simulate import simulate
 
 import discreet as dc
 
@@ -58,7 +57,7 @@ def regrets(
             bonus_scale=scale,
             seed=[SEED, i],
         )
-        found[i] = simulate(agent, mdp, seed=[SEED, i]).regret[-1]
+        found[i] = dc.simulate(agent, mdp, seed=[SEED, i]).regret[-1]
     return found
 
 

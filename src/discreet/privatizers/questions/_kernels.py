@@ -7,7 +7,7 @@ from discreet._jit import kernel
 
 @kernel()
 def answer(asked, pooled, hidden, draws, states, actions, rewards, questions, support):
-    """What `discreet.privatizers.asking.QuestionEncoder.encode` does, for many users, a row each, bit for bit.
+    """What `discreet.privatizers.questions.encode.QuestionEncoder` does for many users, a row each, bit for bit.
 
     ``asked`` is (cumulative probabilities, last question, cells, A); ``hidden`` is, for both kinds of questions, the
     number of answers, how many values a report contains (0: unary encoding) and the probabilities (p, q). Fills
