@@ -37,3 +37,20 @@ def test_errors_name_field_and_bound_but_not_the_value(states, actions, rewards,
         Trajectory(states, actions, rewards).check(SPEC)
     assert "77" not in str(caught.value)
     assert "nan" not in str(caught.value)
+
+
+@pytest.mark.parametrize("horizon", [1, 32, 33, 200])
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [("states", (-1, 3)), ("actions", (-1, 2)), ("rewards", (-1e-9, 1 + 1e-9, np.nan, np.inf))],
+)
+def test_one_bad_value_is_found_wherever_it_is(horizon, field, values):
+    """Short and long episodes are checked in different ways."""
+    spec = Spec(3, 2, horizon)
+    for bad in values:
+        for place in {0, horizon // 2, horizon - 1}:
+            data = {"states": np.zeros(horizon + 1, int), "actions": np.ones(horizon, int), "rewards": np.ones(horizon)}
+            Trajectory(**data).check(spec)
+            data[field][place] = bad
+            with pytest.raises(InvalidPersonalData, match=f"{field} must lie"):
+                Trajectory(**data).check(spec)
