@@ -99,8 +99,9 @@ def test_estimates_are_unbiased_and_have_their_variance(rng, sum_and_delta, stat
         privatizer = build(dc.Local(1.0, delta, sum=name), mdp.spec, capacity=20_000, stationary=stationary)
         reports = [privatizer.encoder.encode(trajectory, rng) for _ in range(n // repeats)]
         privatizer.collect(privatizer.shuffler(reports, rng))
+        counts = privatizer.counts()
         for key, found in reads.items():
-            found.append(getattr(privatizer.counts(), key) / (n // repeats))
+            found.append(getattr(counts, key) / (n // repeats))
     for key, found in reads.items():
         mean, error = np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / math.sqrt(repeats)
         assert (np.abs(mean - getattr(truth, key)) < 6 * error).all()
