@@ -45,7 +45,7 @@ def test_half_the_noise_is_caught():
     """Planted: a table with a quarter of the noise bits, half the standard deviation."""
     honest = audit.shuffle(PRIVACY, users=2, stationary=True)
     table = tuple((J, max(1, m // 4), p) for J, m, p in honest.encoder.noise)
-    caught(dataclasses.replace(honest, encoder=dataclasses.replace(honest.encoder, noise=table)), runs=4000)
+    caught(dataclasses.replace(honest, encoder=dataclasses.replace(honest.encoder, noise=table)), runs=3000)
 
 
 def test_reports_that_stay_whole_are_caught():
@@ -55,7 +55,7 @@ def test_reports_that_stay_whole_are_caught():
             return np.concatenate([reports[i].bits for i in order], axis=1)
 
     honest = audit.shuffle(PRIVACY, users=3, stationary=True)
-    finding = caught(dataclasses.replace(honest, shuffler=Whole(0, (0, 0))), runs=2000)
+    finding = caught(dataclasses.replace(honest, shuffler=Whole(0, (0, 0))), runs=400)
     assert finding.attack.startswith("linked")
 
 
@@ -81,8 +81,8 @@ class EveryVisit(FirstVisitEncoder):
 def test_a_visit_that_is_counted_again_is_caught():
     honest = audit.shuffle(PRIVACY, users=2, steps=3, stationary=True)
     fields = {f.name: getattr(honest.encoder, f.name) for f in dataclasses.fields(honest.encoder)}
-    caught(dataclasses.replace(honest, encoder=EveryVisit(**fields)), runs=1500)
-    assert not audit.audit(honest, runs=1500, seed=2).violated
+    caught(dataclasses.replace(honest, encoder=EveryVisit(**fields)), runs=1000)
+    assert not audit.audit(honest, runs=1000, seed=2).violated
 
 
 @pytest.mark.parametrize("arguments", [(), ("--stationary", "--users", "3", "--steps", "2")])

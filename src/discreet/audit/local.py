@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["LocalTarget", "local"]
 
 _AT_ONCE = 100_000  # runs that are drawn at once
-_SINGLE_RUNS = 5000  # runs of the encoder one by one, where they can also be drawn at once
 _DIGITS = 9  # the last bits of a float betray its terms: fast noise is for simulation only
 
 
@@ -36,12 +35,14 @@ class LocalTarget:
         claim: What is claimed.
         encoder: At the user.
         people: The two neighbours: two people with other data at every step.
+        watched: Runs of the encoder one by one, at most, where they can also be drawn at once.
     """
 
     name: str
     claim: Guarantee
     encoder: NoisyEncoder | NoisyFeatureEncoder | SampledEncoder | QuestionEncoder
     people: tuple[Trajectory, Trajectory]
+    watched: int = 5000
 
     @property
     def runs(self) -> int:
@@ -67,7 +68,7 @@ class LocalTarget:
             away = [(chunk - vector) / encoder.scale for vector in vectors]
             logs = [-np.abs(z) if encoder.distribution == "laplace" else -(z**2) / 2 for z in away]
             ratios.append(np.round((logs[1] - logs[0]).sum(axis=1), _DIGITS))
-        few = min(runs, _SINGLE_RUNS)
+        few = min(runs, self.watched)
         reports = np.array([encoder.encode(self.people[world], rng).values for _ in range(few)])
         return {"likelihood ratio": np.concatenate(ratios), "linear": np.round(reports, _DIGITS)}
 

@@ -67,12 +67,14 @@ class SumTarget:
             found[f"likelihood ratio, user {position + 1}"] = ratio
             found[f"linear, user {position + 1}"] = reads
         few = min(runs, self.watched)
-        found["timing"] = np.array([self._observe(self.make(1, rng), world, 0)[1] for _ in range(few)])
+        found["timing"] = np.array([self._observe(self.make(1, rng), world, 0, times=1)[1] for _ in range(few)])
         if self.end_to_end is not None:
             found["end to end"] = np.array([self.end_to_end(world, rng) for _ in range(few)])
         return found
 
-    def _observe(self, sum_: PrivateSum, world: int, position: int) -> tuple[NDArray[np.float64], float]:
+    def _observe(
+        self, sum_: PrivateSum, world: int, position: int, times: int = _READS_EACH
+    ) -> tuple[NDArray[np.float64], float]:
         """Feeds one user a batch; returns the reads, (reads, size), and how often the sum could not be read."""
         vector = np.tile(self.one if world else self.zero, sum_.size // len(self.zero))
         coordinates, nothing = np.arange(sum_.size)[None], np.zeros((1, sum_.size))
@@ -80,7 +82,7 @@ class SumTarget:
         for t in range(sum_.horizon):
             sum_.add(coordinates, vector[None] if t == position else nothing)
             if sum_.readable:
-                reads[t] = np.mean([sum_.read() for _ in range(_READS_EACH)], axis=0)
+                reads[t] = np.mean([sum_.read() for _ in range(times)], axis=0)
             else:
                 refused += 1.0
         return reads, refused

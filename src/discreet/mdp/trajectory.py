@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Trajectory"]
 
+_SHORT = 32
+
 
 def _array(name: str, what: str, kinds: str, values: ArrayLike) -> NDArray[Any]:
     """Returns an array of one of the ``kinds``; NumPy's own conversions would take text, None and complex numbers."""
@@ -36,6 +38,13 @@ def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
     array = _array(name, "numbers", "iuf", values)
     with np.errstate(over="ignore"):  # a wider float may become infinite, which no bound allows
         return np.asarray(array, dtype=np.float64)
+
+
+def _within(values: NDArray[Any], least: int, most: int) -> bool:
+    """Whether all of them lie in [least, most]; NaN does not. Everybody's are checked: a short list is faster."""
+    if len(values) <= _SHORT:
+        return all(least <= value <= most for value in values.tolist())
+    return bool(values.min() >= least and values.max() <= most)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,9 +83,9 @@ class Trajectory:
         ):
             if array.shape != (length,):
                 raise InvalidPersonalData(f"{name} must have shape ({length},)")
-        if self.states.min() < 0 or self.states.max() >= spec.states:
+        if not _within(self.states, 0, spec.states - 1):
             raise InvalidPersonalData(f"states must lie in [0, {spec.states})")
-        if self.actions.min() < 0 or self.actions.max() >= spec.actions:
+        if not _within(self.actions, 0, spec.actions - 1):
             raise InvalidPersonalData(f"actions must lie in [0, {spec.actions})")
-        if not (self.rewards.min() >= 0 and self.rewards.max() <= 1):  # also if one is NaN
+        if not _within(self.rewards, 0, 1):
             raise InvalidPersonalData("rewards must lie in [0, 1]")
