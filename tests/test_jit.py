@@ -13,7 +13,8 @@ CODE = """if True:
     import sys
     sys.path.insert(0, {path!r})
     import discreet as dc
-    from discreet.agents._kernels import block, dp_ucbvi
+    from discreet.agents._kernels import dp_ucbvi
+    from discreet.runtime._kernels import block
     mdp = dc.envs.riverswim()
     print(dc.simulate(dc.agents.make("ucbvi", mdp.spec, episodes=20, seed=0), mdp, seed=0).regret[-1])
     print(sum(dp_ucbvi.plan.stats.cache_hits.values()), sum(block.play.stats.cache_hits.values()))
