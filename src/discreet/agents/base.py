@@ -25,6 +25,7 @@ from discreet.errors import (
 )
 from discreet.noise import Role, seed_sequence, stream
 from discreet.noise.fast import FastSource
+from discreet.noise.secure import SecureSource
 from discreet.privacy import Batch, NonPrivate, Report, TrustModel
 from discreet.privatizers import Privatizer
 
@@ -112,11 +113,16 @@ class LearningAgent:
         self.schedule: Schedule | Stages | Listed = self._schedule(update_every)
         self.seed = seed_sequence(seed)
         self.rng = stream(self.seed, Role.AGENT)
+        secure = getattr(self.privacy, "noise", "fast") == "secure"
         self.sources: dict[Role, Source] = {
-            role: FastSource(stream(self.seed, role, self._identity)) for role in _SOURCES
+            role: SecureSource() if secure else FastSource(stream(self.seed, role, self._identity)) for role in _SOURCES
         }
         self.on_release: Callable[[Any, Policy, int], None] | None = None
-        self.privatizer: AnyPrivatizer = Privatizer(self._build(), self.sources[Role.NOISE])
+        mechanism = self._build()
+        if secure and not mechanism.exact:
+            asked = f"{mechanism.name} of {self.name} under {type(self.privacy).__name__}"
+            raise InvalidInput(f"noise='secure' is not built for {asked}: its noise is not exact; take noise='fast'")
+        self.privatizer: AnyPrivatizer = Privatizer(mechanism, self.sources[Role.NOISE])
         self._seen: weakref.WeakSet[Batch] = weakref.WeakSet()
         self._shuffler = self.mechanism.shuffler()
         self._ready: _Mind | None = None

@@ -26,8 +26,8 @@ import numpy as np
 
 from discreet.agents.tabular import Planned, TabularAgent
 from discreet.errors import InvalidInput, UnknownName, Unproven, check_number
-from discreet.privacy import Budget, Central, NonPrivate, TrustModel, accounting
-from discreet.privacy.rlsvi import ACCOUNTANTS, Account
+from discreet.privacy import Budget, Central, NonPrivate, TrustModel
+from discreet.privacy.rlsvi import ACCOUNTANTS, SIGMA, Account
 from discreet.privatizers.values.serve import PerturbedTables, PerturbedValues
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class RLSVI(TabularAgent):
         self._check_delta(privacy.delta)
         for field in dataclasses.fields(privacy):
             value = getattr(privacy, field.name)
-            if field.name not in ("epsilon", "delta") and value != field.default:
+            if field.name not in ("epsilon", "delta", "noise") and value != field.default:
                 raise InvalidInput(
                     f"rlsvi releases values with Gaussian noise, and no sums: {field.name} must be {field.default!r}, "
                     f"got {field.name}={value!r}"
@@ -156,12 +156,13 @@ class RLSVI(TabularAgent):
             raise Unproven("accounting='paper' is Corollary 14, for counts per step: stationary must be False")
         spec, privacy, scale = self.spec, self.privacy, self._given["noise_scale"]
         users = np.cumsum(self.batches or [self.schedule.batch_size(0)])
-        self.account = Account(spec.states, spec.actions, spec.horizon, users, self.stationary)
+        exact = isinstance(privacy, Central) and privacy.noise == "secure"
+        self.account = Account(spec.states, spec.actions, spec.horizon, users, self.stationary, exact)
         budget = None
         if isinstance(privacy, Central):
             scale = self._solved(privacy.budget) if scale is None else scale
             if self.accounting == "individual":
-                budget = accounting.gaussian_mu(privacy.epsilon, privacy.delta) ** 2
+                budget = self.account.filter_budget(privacy.budget)
         return PerturbedTables(
             spec,
             capacity=self.episodes,
@@ -170,6 +171,7 @@ class RLSVI(TabularAgent):
             scale=1.0 if scale is None else float(scale),
             promise=self._promise,
             budget=budget,
+            sigma=SIGMA if exact else None,
         )
 
     @property

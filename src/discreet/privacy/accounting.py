@@ -1,18 +1,20 @@
 """From events to ε: the one module that talks to dp-accounting.
 
-Mechanisms describe themselves as `DpEvent`s of dp-accounting; this module proves what they give. It knows
-compositions of Gaussian and Laplace events, with the noise multiplier relative to the *whole* L2 (Gaussian) or L1
-(Laplace) sensitivity under replace-one, which we compute ourselves (`discreet.privacy.sensitivity`). Anything else
-raises.
+Mechanisms describe themselves as `DpEvent`s of dp-accounting; this module proves what they give. It knows compositions
+of Gaussian and Laplace events, with the noise multiplier relative to the *whole* L2 (Gaussian) or L1 (Laplace)
+sensitivity under replace-one, which we compute ourselves (`discreet.privacy.sensitivity`). Anything else raises.
 
 *Gaussian.* A Gaussian mechanism with noise multiplier s is exactly μ-GDP with μ = 1/s, and k of them compose,
 adaptively, to exactly √(Σμ²)-GDP, whose δ at ε is Φ(−ε/μ + μ/2) − e^ε·Φ(−ε/μ − μ/2) (Dong, Roth and Su 2022,
 Corollaries 1 and 2). Never the textbook formula, never Rényi.
 
-*Laplace.* With noise multiplier s it is exactly (1/s, 0)-DP, whatever the shape of the change within its L1 norm;
-pure ε add up.
+*Laplace.* With noise multiplier s it is exactly (1/s, 0)-DP, whatever the shape of the change within its L1 norm; pure
+ε add up.
 
 *Randomised response*, and with it any purely private mechanism (`pure`): its ε.
+
+*Discrete noise.* Discrete Laplace noise with integer changes is exactly (Δ₁/t, 0)-DP, like continuous noise of its
+scale. Discrete Gaussian noise is nearly a Gaussian mechanism: `discreet.privacy.discrete`.
 
 *Both.* The pure part loses at most its ε on every output, so the Gaussian part's (ε, δ) grows by just that.
 
@@ -179,10 +181,13 @@ def pure_of_mu(mu: float) -> float:
 
 def epsilon(event: DpEvent, delta: float) -> float:
     """Returns the smallest ε that is proven for ``event`` at ``delta``; infinite if there is none."""
-    from discreet.privacy import binomial
+    from discreet.privacy import binomial, discrete
 
     if isinstance(event, binomial.BinomialEvent | binomial.SymmetricEvent):
         return binomial.epsilon(event, delta)
+    if isinstance(event, discrete.NearEvent):
+        mu2, pure = losses(event.event)
+        return 2 * event.ratio + pure + gaussian_epsilon(math.sqrt(mu2), delta * math.exp(-event.ratio))
     mu2, pure = losses(event)
     return pure + gaussian_epsilon(math.sqrt(mu2), delta)
 

@@ -58,20 +58,23 @@ class Guarantee:
         References:
             Dong, Roth and Su (2022), Section 2, on group privacy.
         """
-        from discreet.privacy import accounting
+        from discreet.privacy import accounting, discrete
 
         k = check_integer("size", size)
         if k == 1 or self.notion == "none":
             return self
         if self.events is None:
             raise Unproven("this guarantee has no events to compute a group's from")
-        mu2, pure = accounting.losses(self.events)
+        near = self.events if isinstance(self.events, discrete.NearEvent) else None
+        mu2, pure = accounting.losses(self.events if near is None else near.event)
         mu, pure = k * math.sqrt(mu2), k * pure
         if not max(mu, pure) <= _MOST:
             raise Unproven(f"nothing is left of this guarantee for a group of {k}")
         parts = [accounting.gaussian(1 / mu)] if mu else []
         parts += [accounting.laplace(1 / pure)] if pure else []
         event = accounting.compose(*parts)
+        if near is not None:
+            event = near.grown(event, k)
         known = re.fullmatch(r"group of (\d+) (\w+)s", self.unit)
         members, unit = (int(known[1]), known[2]) if known else (1, self.unit)
         unit = f"group of {k * members} {unit}s"

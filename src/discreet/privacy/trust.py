@@ -102,7 +102,7 @@ class _Budgeted(TrustModel):
         metadata=about("sound, or paper: the printed noise.", label={"paper": "printed noise", "sound": "sound noise"}),
     )
     noise: str = field(
-        default="fast", metadata=about("fast: for simulation; secure is not built yet.", label="{} noise")
+        default="fast", metadata=about("fast: for simulation; secure: exact, may be released.", label="{} noise")
     )
 
     sums: ClassVar[_Sums]
@@ -114,8 +114,6 @@ class _Budgeted(TrustModel):
         for name, known in (("sum", self.sums), ("calibration", CALIBRATIONS), ("noise", _NOISES)):
             if getattr(self, name) not in known:
                 raise UnknownName(name, getattr(self, name), known)
-        if self.noise == "secure":
-            raise InvalidInput("noise='secure' is not built yet; noise='fast' is for simulation, never for release")
 
     @property
     def budget(self) -> Budget:
@@ -134,7 +132,8 @@ class Central(_Budgeted):
             ``"batch"``, or ``"auto"``: the one with the least noise that is proven for the budget.
         calibration: ``"sound"`` proves the budget; ``"paper"`` takes the printed noise (``sum="tree"``, Laplace), and
             the guarantee then states the ε that this noise really gives.
-        noise: ``"fast"`` for simulation; ``"secure"``, for release, is not built yet and raises.
+        noise: ``"fast"`` for simulation; ``"secure"``, for release: integers with exact discrete noise from the
+            operating system's entropy.
         release: ``"nmr"`` releases visits, transitions and rewards, ``"mr"`` derives the visits, ``"weighted"`` (of
             discreet-vi) counts that users weight so that their norm is bounded; ``"auto"`` is the agent's own choice.
 
@@ -167,7 +166,7 @@ class Local(_Budgeted):
             ε, which is what discreet-vi asks; or ``"auto"``: questions in discreet-vi, elsewhere the least noise that
             is proven for the budget.
         calibration: ``"sound"``, or ``"paper"`` (``sum="laplace"``), which loses 2ε and says so.
-        noise: ``"fast"`` for simulation; ``"secure"`` is not built yet and raises.
+        noise: ``"fast"`` for simulation; ``"secure"`` for release.
         randomiser: How ``sampled`` and ``questions`` hide a value: ``"unary"``, ``"subset"``, ``"response"`` or
             ``"auto"``.
 
@@ -198,7 +197,7 @@ class Shuffle(_Budgeted):
         delta: The budget's δ, more than 0.
         sum: ``"binomial"``: one-bit messages with Bernoulli noise bits; ``"auto"`` is the same.
         calibration: ``"sound"``, or ``"paper"``: the printed number of noise bits, with the ε that they really give.
-        noise: ``"fast"`` for simulation; ``"secure"`` is not built yet and raises.
+        noise: ``"fast"`` for simulation; ``"secure"`` for release.
         release: As for `Central`; or ``"first-visits"``: each batch is asked about a public list of cells (s, a), and
             of each only the first visit is counted. It is what ``"auto"`` means to discreet-vi; others do not take it.
         honest_fraction: The share of each batch that is trusted to add its noise bits; it enters the account.

@@ -100,6 +100,11 @@ class Mechanism(ABC, Generic[B, T, F]):
     draws: tuple[Role, ...] = (Role.NOISE,)
 
     @property
+    def exact(self) -> bool:
+        """Whether it was built for exact noise, all of it: only then it may be given secure sources."""
+        return False
+
+    @property
     @abstractmethod
     def name(self) -> str:
         """Of the sum."""

@@ -50,6 +50,11 @@ class LocalMechanism(Mechanism[B, T, F]):
         self.capacity = check_integer("capacity", capacity)
         self.failure = check_fraction("failure", failure)
 
+    @property
+    def exact(self) -> bool:
+        """Randomisers draw exactly what they account for; whole vectors do so in integers."""
+        return self.privacy.noise == "secure"
+
     def encoder_of(self, version: int) -> Encoder[Report]:
         """The same for all, if no plan says more."""
         found: Encoder[Report] = self.encoder
@@ -119,10 +124,13 @@ class NoisyServer(LocalMechanism[NoisyBatch, "Totals", F]):
 
     def promise(self, kind: Kind) -> Guarantee:
         """Returns local DP of a report."""
+        delta = 0.0 if self.encoder.distribution == "laplace" else self.privacy.delta
+        return self._local(self._event(), delta, kind)
+
+    def _event(self) -> accounting.DpEvent:
         if self.encoder.distribution == "laplace":
-            return self._local(accounting.laplace(self.encoder.scale / self._sensitivity.l1), 0.0, kind)
-        event = accounting.gaussian(self.encoder.scale / self._sensitivity.l2)
-        return self._local(event, self.privacy.delta, kind)
+            return accounting.laplace(self.encoder.scale / self._sensitivity.l1)
+        return accounting.gaussian(self.encoder.scale / self._sensitivity.l2)
 
     def shuffler(self) -> Collector[NoisyReport, NoisyBatch]:
         """Collects reports, in order: each is private by itself."""

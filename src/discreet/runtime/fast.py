@@ -18,6 +18,7 @@ import numpy as np
 from discreet.agents.base import LearningAgent
 from discreet.noise import Role
 from discreet.noise.fast import FastSource
+from discreet.noise.secure import SecureSource
 from discreet.privacy import Report, ShuffledBatch
 from discreet.privatizers.counts.encode import BinomialEncoder
 from discreet.privatizers.first_visits.encode import FirstVisitEncoder
@@ -41,18 +42,21 @@ Bits = BinomialEncoder | FirstVisitEncoder
 def short_cut(agent: Any) -> Blocks | Batches | None:
     """Returns the short cut for an agent, if there is one: the one place that decides.
 
-    There is one for exactly the agents that say so themselves (`LearningAgent.fast`), with sources of fast noise, and
-    exactly the mechanisms that it was written for: another class of either goes through the protocol.
+    There is one for exactly the agents that say so themselves (`LearningAgent.fast`), and exactly the mechanisms that
+    it was written for: another class of either goes through the protocol. With secure sources there are those that
+    draw nothing themselves: what is released is drawn by the server's own mechanism.
     """
     if not isinstance(agent, LearningAgent) or not agent.fast:
         return None
-    drawn = (*agent.sources.values(), agent.privatizer.source)
-    if not all(type(source) is FastSource for source in drawn):
-        return None
     from discreet.runtime.blocks import BLOCKS
-    from discreet.runtime.tallies import TALLIES, Batches
+    from discreet.runtime.tallies import SECURE, TALLIES, Batches
 
     mechanism: type[Any] = type(agent.privatizer.mechanism)
+    drawn = {type(source) for source in (*agent.sources.values(), agent.privatizer.source)}
+    if drawn == {SecureSource}:
+        return Batches(agent, SECURE[mechanism]) if mechanism in SECURE else None
+    if drawn != {FastSource}:
+        return None
     if mechanism in BLOCKS:
         return BLOCKS[mechanism](agent)
     return Batches(agent, TALLIES[mechanism]) if mechanism in TALLIES else None

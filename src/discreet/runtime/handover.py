@@ -32,6 +32,7 @@ from discreet import __version__
 from discreet.agents import make
 from discreet.errors import InvalidInput
 from discreet.noise import Role
+from discreet.noise.fast import FastSource
 from discreet.privatizers.codec import ENCODERS, from_json
 from discreet.runtime.fast import fast_source
 from discreet.sums import Secret
@@ -123,7 +124,8 @@ def pack(agent: LearningAgent) -> bytes:
 
 def _contents(agent: LearningAgent) -> dict[str, Any]:
     private, seed, plan = agent.privatizer, agent.seed, agent.plan
-    streams = {role.name: fast_source(source).mark() for role, source in agent.sources.items()}
+    # a secure source has nothing to keep: nobody can draw its noise again
+    streams = {role.name: source.mark() for role, source in agent.sources.items() if isinstance(source, FastSource)}
     return {
         "discreet": __version__,
         "agent": agent.name,

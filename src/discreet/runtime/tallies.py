@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from discreet.noise.fast import FastSource
 from discreet.privacy import AnswerBatch, RawFeatureBatch
 from discreet.privatizers.counts.encode import BinomialEncoder
+from discreet.privatizers.counts.serve import CentralCounts
 from discreet.privatizers.counts.shuffle import ShuffledCounts
 from discreet.privatizers.counts.staged import Staged, StagedCounts
 from discreet.privatizers.features.serve import CentralFeatures, ExactFeatures
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
     Episodes = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
-__all__ = ["TALLIES", "Batches", "Tally"]
+__all__ = ["SECURE", "TALLIES", "Batches", "Tally"]
 
 _PEOPLE = 4096
 
@@ -181,6 +183,12 @@ TALLIES: dict[type[Any], Callable[[LearningAgent, Plan], Tally]] = {
     ExactFeatures: FeatureRows,
 }
 
+#: Of those, the ones that draw nothing: they only add up what people report to a server that is trusted with it.
+SECURE: dict[type[Any], Callable[[LearningAgent, Plan], Tally]] = {
+    CentralCounts: Totals,
+    CentralWeighted: WeightedTotals,
+}
+
 
 class Batches:
     """Whole batches of an agent, one at a time, with a tally for what their people report."""
@@ -197,7 +205,7 @@ class Batches:
         if plan.size > people:
             return False
         tally, first = self._tally(agent, plan), run.done
-        marks = [(source, source.mark()) for source in sources(agent)]
+        marks = [(source, source.mark()) for source in agent.sources.values() if isinstance(source, FastSource)]
         try:
             for policy, users in plan.assignments:
                 for start in range(0, users, _PEOPLE):

@@ -4,14 +4,17 @@ from discreet.sums.base import NoisySum, PrivateSum, Sum, SumState
 from discreet.sums.calibrate import CENTRAL, calibrated, factorise, proven, quietest, worst_std
 from discreet.sums.exact import ExactSum, RawSum
 from discreet.sums.secret import Secret
+from discreet.sums.secure import Grid, SecureSum
 
 __all__ = [
     "CENTRAL",
     "ExactSum",
+    "Grid",
     "NoisySum",
     "PrivateSum",
     "RawSum",
     "Secret",
+    "SecureSum",
     "Sum",
     "SumState",
     "calibrated",

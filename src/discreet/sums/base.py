@@ -175,6 +175,15 @@ class NoisySum:
             high *= 2
         return float(brentq(excess, 0.0, high, rtol=1e-9))
 
+    def calibration(self) -> dict[str, Any]:
+        """Returns what was calibrated."""
+        return {"scale": self.scale}
+
+    def recalibrate(self, found: dict[str, Any]) -> None:
+        """Takes what `calibration` returned on another machine."""
+        for name in self.calibration():
+            setattr(self, name, found[name])
+
     def start(self) -> SumState:
         """Returns the state that nobody is in."""
         return SumState(0, np.zeros(self.size), self.factorisation.start(self.size))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InvalidInput, UnknownName, check_integer
 from discreet.privacy import accounting
 from discreet.privacy.trust import SUMS
 from discreet.sums import optimal
 from discreet.sums.base import NoisySum, PrivateSum
+from discreet.sums.secure import Grid, secure_sum
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,10 +73,14 @@ def proven(
     sensitivity: Sensitivity,
     budget: Budget,
     bound: UserBound | None = None,
+    grid: Grid | None = None,
 ) -> NoisySum:
-    """Returns a sum whose proven ε is the budget's, to within rounding and never above it."""
+    """Returns a sum whose proven ε is the budget's, to within rounding and never above it: with a grid, in integers."""
     shape = factorise(name, horizon, budget.delta)
     scale = noise_scale(shape, sensitivity, budget)
+    if grid is not None:
+        given: dict[str, Any] = {"scale": scale, "sensitivity": sensitivity, "bound": bound, "budget": budget}
+        return secure_sum(shape, size, capacity=capacity, grid=grid, **given)
     return NoisySum(shape, size, capacity=capacity, scale=scale, sensitivity=sensitivity, bound=bound)
 
 

@@ -17,6 +17,7 @@ from discreet.noise import as_source
 from discreet.privacy.messages import BitsReport, NoisyReport, RawReport
 from discreet.privacy.sensitivity import tabular
 from discreet.privatizers.counts.layout import Layout
+from discreet.privatizers.exact import ExactNoise
 from discreet.privatizers.hiding import gaussian_hides
 
 if TYPE_CHECKING:
@@ -106,16 +107,37 @@ class LayoutEncoder:
 class RawEncoder(LayoutEncoder):
     """Sends the user's exact contribution to a server that is trusted with it.
 
+    Attributes:
+        layout: Of the counters.
+        fine: If set, rewards are rounded down to multiples of 2^-fine: for sums of integers.
+
     Guarantee:
         None by itself: the report is raw.
     """
 
+    fine: int | None = None
+
     kind = "raw"
+
+    def __post_init__(self) -> None:
+        if self.fine is not None:
+            check_integer("fine", self.fine, least=0, most=52)
+
+    def _parameters(self) -> dict[str, Any]:
+        return {} if self.fine is None else {"fine": self.fine}
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> RawEncoder:
         """Returns the encoder that `to_json` wrote."""
-        return cls(layout_of(document["layout"]))
+        return cls(layout_of(document["layout"]), document["parameters"].get("fine"))
+
+    def contributions(
+        self, states: NDArray[np.int64], actions: NDArray[np.int64], rewards: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Returns the coordinates and values of many users, a row each; see `LayoutEncoder.contributions`."""
+        if self.fine is not None:
+            rewards = np.ldexp(np.floor(np.ldexp(rewards, self.fine)), -self.fine)
+        return super().contributions(states, actions, rewards)
 
     def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator | None = None) -> RawReport:
         """Returns the contribution: coordinates and values."""
@@ -130,6 +152,7 @@ class NoisyEncoder(LayoutEncoder):
         layout: Of the vector.
         distribution: ``"laplace"`` or ``"gaussian"``.
         scale: Laplace's b or the Gaussian's σ.
+        exact: Discrete noise instead, for a vector on a grid: rewards are rounded down to it.
 
     Guarantee:
         Local DP: ε = Δ₁/b, or exactly μ-GDP with μ = Δ₂/σ, for the sensitivities of `discreet.privacy.sensitivity`.
@@ -140,39 +163,53 @@ class NoisyEncoder(LayoutEncoder):
 
     distribution: Distribution
     scale: float
+    exact: ExactNoise | None = None
 
     kind = "noisy"
 
     def __post_init__(self) -> None:
         if self.distribution not in ("laplace", "gaussian"):
             raise UnknownName("distribution", self.distribution, ("laplace", "gaussian"))
-        object.__setattr__(self, "scale", check_number("scale", self.scale, above=True))
+        scale = self.scale if self.exact is None else self.exact.scale
+        object.__setattr__(self, "scale", check_number("scale", scale, above=True))
 
     def _parameters(self) -> dict[str, Any]:
-        return {"distribution": self.distribution, "scale": self.scale}
+        return {
+            "distribution": self.distribution,
+            "scale": self.scale,
+            **({} if self.exact is None else self.exact.document()),
+        }
 
     def vector(self, trajectory: Trajectory) -> NDArray[np.float64]:
         """Returns the user's vector without noise, (size,): it must not leave the device."""
         vector = np.zeros(self.layout.size)
-        np.add.at(vector, *self.contribution(trajectory))
+        indices, values = self.contribution(trajectory)
+        np.add.at(vector, indices, values if self.exact is None else self.exact.floor(values))
         return vector
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> NoisyEncoder:
         """Returns the encoder that `to_json` wrote."""
         parameters = document["parameters"]
-        return cls(layout_of(document["layout"]), parameters["distribution"], parameters["scale"])
+        distribution = parameters["distribution"]
+        exact = ExactNoise.read(distribution, parameters)
+        return cls(layout_of(document["layout"]), distribution, parameters["scale"], exact)
 
     def hides(self, epsilon: float, delta: float) -> bool:
         """Returns whether a report is (ε, δ)-private."""
         layout = self.layout
         sensitivity = tabular(layout.counted, layout.families, stationary=layout.stationary)
+        if self.exact is not None:
+            shift = sensitivity.l1 if self.distribution == "laplace" else sensitivity.l2
+            return self.exact.hides(shift, layout.touched, epsilon, delta)
         if self.distribution == "laplace":
             return sensitivity.l1 / self.scale <= epsilon
         return gaussian_hides(sensitivity.l2 / self.scale, epsilon, delta)
 
     def perturb(self, vectors: NDArray[np.float64], rng: Source | np.random.Generator) -> NDArray[np.float64]:
         """Returns ``vectors`` with independent noise on every entry."""
+        if self.exact is not None:
+            return self.exact.perturb(vectors, rng)
         return vectors + as_source(rng).noise(self.distribution, self.scale, vectors.shape)
 
     def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator) -> NoisyReport:

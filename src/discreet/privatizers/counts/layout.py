@@ -59,6 +59,11 @@ class Layout:
         return self.families * self.steps
 
     @property
+    def touched(self) -> int:
+        """How many counters can change at most if one user is replaced."""
+        return min(2 * self.families * self.counted, self.size)
+
+    @property
     def cells(self) -> int:
         """Number of (h, s, a)."""
         return self.steps * self.spec.states * self.spec.actions

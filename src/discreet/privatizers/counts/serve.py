@@ -14,14 +14,17 @@ from discreet.privacy.sensitivity import tabular, tabular_user
 from discreet.privatizers.base import Encoder, Kind, Mechanism, PrivateCounts
 from discreet.privatizers.counts.encode import NoisyEncoder, RawEncoder
 from discreet.privatizers.counts.layout import Layout
+from discreet.privatizers.exact import ExactNoise
 from discreet.privatizers.local import NoisyServer
 from discreet.privatizers.shufflers import Collector
-from discreet.sums import NoisySum, RawSum, SumState, factorise, proven, quietest
+from discreet.sums import Grid, NoisySum, RawSum, SecureSum, SumState, factorise, proven, quietest
+from discreet.sums.secure import secure_sum
 
 if TYPE_CHECKING:
     from discreet.mdp import Spec
     from discreet.noise import Distribution, Source
     from discreet.privacy import Central, Local, Report
+    from discreet.privacy.sensitivity import UserBound
 
 __all__ = ["CentralCounts", "CentralSum", "ExactCounts", "NoisyCounts", "choose_sum", "paper_scale"]
 
@@ -114,6 +117,11 @@ class CentralSum:
         return Guarantee("joint", accounting.epsilon(self.sum.event, delta), delta, noise=kind, events=self.sum.event)
 
     @property
+    def exact(self) -> bool:
+        """Whether the sum is one of integers."""
+        return isinstance(self.sum, SecureSum)
+
+    @property
     def name(self) -> str:
         """The sum's."""
         return self.sum.name
@@ -139,11 +147,11 @@ class CentralSum:
 
     def calibration(self) -> dict[str, Any]:
         """Returns the scale of the noise and what is known of it."""
-        return {"scale": self.sum.scale, "error": self.error}  # type: ignore[attr-defined]
+        return {**self.sum.calibration(), "error": self.error}  # type: ignore[attr-defined]
 
     def recalibrate(self, found: dict[str, Any]) -> None:
         """Takes the scale of another machine."""
-        self.sum.scale = found["scale"]
+        self.sum.recalibrate(found)
         self.__dict__["error"] = found["error"]
 
 
@@ -185,27 +193,42 @@ class CentralCounts(CentralSum, Mechanism[RawBatch, SumState, PrivateCounts]):
         self.privacy = privacy
         self.failure = check_fraction("failure", failure)
         self.layout = layout or Layout(spec, stationary, visits=privacy.release != "mr")
-        self.encoder = RawEncoder(self.layout)
         counted = (self.layout.counted, self.layout.families)
         sensitivity = tabular(*counted, stationary=self.layout.stationary)
         bound = tabular_user(*counted, stationary=self.layout.stationary)
         name, budget = choose_sum(privacy, horizon, sensitivity, self.layout.size)
+        grid = Grid(bound.l1, entry=float(self.layout.shift)) if privacy.noise == "secure" else None
+        self.sum = self._sum(name, budget, capacity, horizon, sensitivity, bound, grid)
+        self.encoder = RawEncoder(self.layout, self.sum.fine if isinstance(self.sum, SecureSum) else None)
+
+    def _sum(
+        self,
+        name: str,
+        budget: Budget,
+        capacity: int,
+        horizon: int,
+        sensitivity: Sensitivity,
+        bound: UserBound,
+        grid: Grid | None,
+    ) -> NoisySum:
+        privacy = self.privacy
         if privacy.calibration == "paper":
             if name != "tree" or not self.layout.visits:
                 asked = f"sum={name!r}, release={privacy.release!r}"
                 raise InvalidInput(
                     f"calibration='paper' is printed for the central Laplace sum='tree' with release='nmr', got {asked}"
                 )
-            self.sum = NoisySum(  # the paper's noise, with the event that it really has
-                factorise("tree", horizon, 0.0),
-                self.layout.size,
-                capacity=capacity,
-                scale=paper_scale(privacy.epsilon, self.layout.spec.horizon, horizon),
-                sensitivity=sensitivity,
-                bound=bound,
-            )
-            return
-        self.sum = proven(
+            given: dict[str, Any] = {  # the paper's noise, with the event that it really has
+                "capacity": capacity,
+                "scale": paper_scale(privacy.epsilon, self.layout.spec.horizon, horizon),
+                "sensitivity": sensitivity,
+                "bound": bound,
+            }
+            shape = factorise("tree", horizon, 0.0)
+            if grid is None:
+                return NoisySum(shape, self.layout.size, **given)
+            return secure_sum(shape, self.layout.size, grid=grid, **given)
+        return proven(
             name,
             self.layout.size,
             capacity=capacity,
@@ -213,6 +236,7 @@ class CentralCounts(CentralSum, Mechanism[RawBatch, SumState, PrivateCounts]):
             sensitivity=sensitivity,
             budget=budget,
             bound=bound,
+            grid=grid,
         )
 
     def encoder_of(self, version: int) -> RawEncoder:
@@ -272,7 +296,15 @@ class NoisyCounts(NoisyServer[PrivateCounts]):
             scale = sensitivity.l1 / privacy.epsilon * (1 + 1e-12)
         else:
             scale = sensitivity.l2 / accounting.gaussian_mu(privacy.epsilon, privacy.delta)
-        self.encoder = NoisyEncoder(layout, distribution, scale)
+        exact = None
+        if privacy.noise == "secure":
+            sound = distribution == "gaussian" and privacy.calibration == "sound"
+            exact = (
+                ExactNoise.proven(sensitivity.l2, layout.touched, privacy.budget)
+                if sound
+                else ExactNoise.of(distribution, scale)
+            )
+        self.encoder = NoisyEncoder(layout, distribution, scale, exact)
 
     @property
     def user_std(self) -> dict[str, float]:
@@ -301,7 +333,16 @@ class NoisyCounts(NoisyServer[PrivateCounts]):
         high = scale * math.sqrt(2 * self.capacity)
         while excess(high) > 0:
             high *= 2
-        return float(brentq(excess, 0.0, high, rtol=1e-9))
+        found = float(brentq(excess, 0.0, high, rtol=1e-9))
+        # a draw on the grid and the reward that it hides are less than a unit each from what they stand for, but for
+        # a tail of the Gaussian's rounding that a second unit in a million covers
+        return found if self.encoder.exact is None else found * (1 + 1e-6) + 2 * self.capacity * self.encoder.exact.unit
+
+    def _event(self) -> accounting.DpEvent:
+        exact, own = self.encoder.exact, self._sensitivity
+        if exact is None:
+            return super()._event()
+        return exact.event(own.l1 if exact.distribution == "laplace" else own.l2, self.layout.touched)
 
     def _counts(self, kept: tuple[int, np.ndarray[Any, Any]]) -> PrivateCounts:
         """Returns the sums of the noisy vectors."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from discreet.noise import Source
     from discreet.privacy import Report, Shuffle
 
-__all__ = ["ShuffledCounts", "check_ones", "paper_bits", "weakest"]
+__all__ = ["ShuffledCounts", "check_ones", "drawable", "paper_bits", "weakest"]
 
 
 def paper_bits(epsilon: float, beta: float, horizon: int, users: int) -> tuple[int, float]:
@@ -120,6 +120,11 @@ def check_ones(batch: ShuffledBatch, users: int, size: int, messages: int) -> No
         raise InvalidInput(f"a batch has {size} counters with {whole} messages each")
 
 
+def drawable(p: float) -> float:
+    """Returns the next larger probability that is a multiple of 2⁻³²: bits of it, and of 1 − p, are drawn exactly."""
+    return min(math.ceil(p * 2**32) / 2**32, 0.5)
+
+
 class Ones(NamedTuple):
     """What the server keeps: batches, ones of every counter, and how many of them are noise on average."""
 
@@ -170,6 +175,11 @@ class ShuffledCounts(Mechanism[ShuffledBatch, Ones, PrivateCounts]):
         self.layout = layout or Layout(spec, stationary, visits=privacy.release != "mr")
         self.encoders = {int(users): self._calibrated(int(users)) for users in np.unique(self.batches)}
 
+    @property
+    def exact(self) -> bool:
+        """Bits are drawn with the very probability that is accounted for."""
+        return self.privacy.noise == "secure"
+
     def of(self, layout: Layout) -> ShuffledCounts:
         """Returns the same for a layout that needs no other noise."""
         found = copy.copy(self)
@@ -187,7 +197,7 @@ class ShuffledCounts(Mechanism[ShuffledBatch, Ones, PrivateCounts]):
             m, p = paper_bits(privacy.epsilon, privacy.delta, layout.spec.horizon, users)
         else:
             m, p = binomial.calibrate(honest, layout.shift, layout.pairs, privacy.epsilon, privacy.delta)
-        return BinomialEncoder(layout, m, p)
+        return BinomialEncoder(layout, m, drawable(p) if privacy.noise == "secure" else p)
 
     def users_of(self, version: int) -> int:
         """Returns how many users a batch has, by its number from 0; after the last one, those of that."""

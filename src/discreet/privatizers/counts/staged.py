@@ -118,6 +118,11 @@ class StagedCounts(Mechanism[Batch, Staged, PrivateCounts]):
         return next(iter(self.parts.values()))
 
     @property
+    def exact(self) -> bool:
+        """Whether all parts are."""
+        return all(part.exact for part in self.parts.values())
+
+    @property
     def name(self) -> str:
         """Of the sum."""
         return self._any.name

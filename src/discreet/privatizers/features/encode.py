@@ -12,6 +12,7 @@ from discreet.errors import InvalidInput, check_number
 from discreet.mdp.linear import LinearSpec
 from discreet.noise import as_source
 from discreet.privacy.messages import NoisyReport, RawFeatureReport
+from discreet.privatizers.exact import ExactNoise
 from discreet.privatizers.features.layout import FeatureLayout
 from discreet.privatizers.hiding import gaussian_hides
 
@@ -108,6 +109,7 @@ class NoisyFeatureEncoder(_FeatureEncoder):
         layout: Of the vector.
         values: V_h(s), (H+1, S).
         scale: The Gaussian's σ, in the units of the layout.
+        exact: Discrete noise instead: the vector is rounded to the nearest point of its grid.
 
     Guarantee:
         Local DP: exactly μ-GDP with μ = Δ₂/σ for the layout's sensitivity, whatever the values are.
@@ -117,16 +119,18 @@ class NoisyFeatureEncoder(_FeatureEncoder):
     """
 
     scale: float
+    exact: ExactNoise | None = None
 
     kind = "noisy-features"
     distribution: ClassVar[Distribution] = "gaussian"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "scale", check_number("scale", self.scale, above=True))
+        scale = self.scale if self.exact is None else self.exact.scale
+        object.__setattr__(self, "scale", check_number("scale", scale, above=True))
 
     def _parameters(self) -> dict[str, Any]:
-        return {"scale": self.scale}
+        return {"scale": self.scale, **({} if self.exact is None else self.exact.document())}
 
     def vector(self, trajectory: Trajectory) -> NDArray[np.float64]:
         """Returns the user's vector without noise, (size,): it must not leave the device."""
@@ -136,14 +140,20 @@ class NoisyFeatureEncoder(_FeatureEncoder):
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> NoisyFeatureEncoder:
         """Returns the encoder that `to_json` wrote."""
-        return cls(*cls._read(document), document["parameters"]["scale"])
+        parameters = document["parameters"]
+        return cls(*cls._read(document), parameters["scale"], ExactNoise.read("gaussian", parameters))
 
     def hides(self, epsilon: float, delta: float) -> bool:
         """Returns whether a report is (ε, δ)-private."""
-        return gaussian_hides(self.layout.sensitivity.l2 / self.scale, epsilon, delta)
+        shift = self.layout.sensitivity.l2
+        if self.exact is not None:
+            return self.exact.hides(shift, self.layout.size, epsilon, delta, rounded=True)
+        return gaussian_hides(shift / self.scale, epsilon, delta)
 
     def perturb(self, vectors: NDArray[np.float64], rng: Source | np.random.Generator) -> NDArray[np.float64]:
         """Returns ``vectors`` with independent noise on every entry."""
+        if self.exact is not None:
+            return self.exact.perturb(vectors, rng)
         return vectors + as_source(rng).noise("gaussian", self.scale, vectors.shape)
 
     def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator) -> NoisyReport:

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discreet.errors import InvalidInput, InvalidPersonalData, check_fraction, check_integer
-from discreet.privacy import NonPrivate, RawFeatureBatch, RawFeatureReport, accounting
+from discreet.privacy import NonPrivate, RawFeatureBatch, RawFeatureReport, Sensitivity, accounting
 from discreet.privatizers.base import Encoder, Kind, Mechanism, Released
 from discreet.privatizers.counts.serve import CentralSum
+from discreet.privatizers.exact import ExactNoise
 from discreet.privatizers.features.encode import NoisyFeatureEncoder, RawFeatureEncoder
 from discreet.privatizers.local import NoisyServer
 from discreet.privatizers.shufflers import Collector
-from discreet.sums import NoisySum, RawSum, SumState, factorise, proven, quietest
+from discreet.sums import Grid, NoisySum, RawSum, SecureSum, SumState, factorise, proven, quietest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from discreet.privatizers.features.layout import FeatureLayout
     from discreet.privatizers.local import Totals
     from discreet.sums.spectral import Spectrum
+
+_FINE = 24  # bits of the grid that coordinates are rounded to, in the layout's units
 
 __all__ = ["CentralFeatures", "ExactFeatures", "NoisyFeatures", "PrivateGrams", "Regulariser"]
 
@@ -112,6 +115,15 @@ class PrivateGrams(Released):
         return cls(reward_gram, reward_vector, value_gram, value_vector, regulariser, std=std)
 
 
+def rounding_of(size: int) -> float:
+    """Returns how many grid units rounding adds to the norm of a vector of ``size`` draws, for all that ever happens.
+
+    A discrete draw is a continuous one that was rounded, by 12 times r < 2.5 at most (`discreet.privacy.discrete`): the
+    probability that one of 10²⁰ is rounded by more is below 10⁻¹¹. One more unit is for what it hides.
+    """
+    return 31 * math.sqrt(size)
+
+
 def _unplanned(layout: FeatureLayout) -> NDArray[np.float64]:
     """Returns the values that an encoder carries before anything is planned."""
     return np.zeros((layout.spec.horizon + 1, layout.spec.states))
@@ -154,6 +166,8 @@ class _Features(Mechanism[RawFeatureBatch, SumState, PrivateGrams]):
                 f"reports must have features of shape {shapes[0][1:]} and targets of {shapes[1][1:]}"
             )
         values = self.layout.vectors(batch.features, batch.targets)
+        if isinstance(self.sum, SecureSum):
+            values = np.ldexp(np.rint(np.ldexp(values, _FINE)), -_FINE)
         return self.sum.added(kept, np.broadcast_to(np.arange(self.layout.size), values.shape), values)
 
 
@@ -212,13 +226,18 @@ class CentralFeatures(CentralSum, _Features):
         name = privacy.sum
         if name == "auto":
             name, _ = quietest(reads, layout.sensitivity, privacy.budget, size=layout.size)
+        grid, sensitivity = None, layout.sensitivity
+        if privacy.noise == "secure":  # coordinates are rounded to the nearest grid point: two users' by one in all
+            grid, l2 = Grid(layout.size, fine=_FINE), sensitivity.l2 + math.sqrt(layout.size) * 2.0**-_FINE
+            sensitivity = Sensitivity(l2 * math.sqrt(layout.size), l2)
         self.sum = proven(
             name,
             layout.size,
             capacity=capacity,
             horizon=reads,
-            sensitivity=layout.sensitivity,
+            sensitivity=sensitivity,
             budget=privacy.budget,
+            grid=grid,
         )
 
     def _printed(self, capacity: int, reads: int) -> NoisySum:
@@ -231,12 +250,17 @@ class CentralFeatures(CentralSum, _Features):
         m = shape.entries[1]
         # Theorem 6.5: σ = HΔ/ε·√(32m ln(4H/δ)), in units of Δ
         scale = H / self.privacy.epsilon * math.sqrt(32 * m * math.log(4 * H / self.privacy.delta))
+        if self.privacy.noise == "secure":
+            raise InvalidInput("noise='secure' is for calibration='sound' in linear agents, got calibration='paper'")
         return NoisySum(shape, layout.size, capacity=capacity, scale=scale, sensitivity=layout.sensitivity)
 
     @cached_property
     def error(self) -> Regulariser:  # type: ignore[override]
         """The regulariser that the noise makes."""
-        return Regulariser.noisy(self.layout, self.sum.scale, self.sum.factorisation.spectrum(), self.failure)
+        scale = self.sum.scale
+        if isinstance(self.sum, SecureSum):
+            scale += rounding_of(self.layout.size) * math.ldexp(self.sum.rounded_draws, -self.sum.bits)
+        return Regulariser.noisy(self.layout, scale, self.sum.factorisation.spectrum(), self.failure)
 
     def released(self, kept: SumState, source: Source) -> tuple[SumState, PrivateGrams]:
         """Returns the sums with noise."""
@@ -257,7 +281,16 @@ class NoisyFeatures(NoisyServer[PrivateGrams]):
         super().__init__(privacy, capacity, failure, layout.sensitivity, layout.size)
         self.layout = layout
         scale = layout.sensitivity.l2 / accounting.gaussian_mu(privacy.epsilon, privacy.delta)
-        self.encoder = NoisyFeatureEncoder(layout, _unplanned(layout), scale)
+        exact = None
+        if privacy.noise == "secure":
+            exact = ExactNoise.proven(layout.sensitivity.l2, layout.size, privacy.budget, rounded=True)
+        self.encoder = NoisyFeatureEncoder(layout, _unplanned(layout), scale, exact)
+
+    def _event(self) -> accounting.DpEvent:
+        exact = self.encoder.exact
+        if exact is None:
+            return super()._event()
+        return exact.event(self._sensitivity.l2, self.layout.size, rounded=True)
 
     @property
     def fresh_std(self) -> float:
@@ -268,7 +301,10 @@ class NoisyFeatures(NoisyServer[PrivateGrams]):
     def error(self) -> Regulariser:
         """The regulariser that all users' noise makes: by Lévy's inequality twice the tail after the last user."""
         spectrum = np.array([float(self.capacity)]), np.array([2.0])
-        return Regulariser.noisy(self.layout, self.encoder.scale, spectrum, self.failure)
+        exact, scale = self.encoder.exact, self.encoder.scale
+        if exact is not None:  # every user's draws and coordinates are rounded
+            scale += rounding_of(self.layout.size) * math.sqrt(self.capacity) * exact.unit
+        return Regulariser.noisy(self.layout, scale, spectrum, self.failure)
 
     def _counts(self, kept: Totals) -> PrivateGrams:
         """Returns the sums of the noisy vectors."""

@@ -32,7 +32,7 @@ from discreet.errors import CapacityExceeded, InvalidInput, check_fraction
 from discreet.noise import Role
 from discreet.privacy import Guarantee, ShuffledBatch, binomial
 from discreet.privatizers.base import Encoder, Kind, Mechanism, Released
-from discreet.privatizers.counts.shuffle import check_ones, honest_users, weakest
+from discreet.privatizers.counts.shuffle import check_ones, drawable, honest_users, weakest
 from discreet.privatizers.first_visits.encode import FirstVisitEncoder
 from discreet.privatizers.shufflers import BitShuffler
 
@@ -130,7 +130,13 @@ class FirstVisitCounts(Mechanism[ShuffledBatch, Answered, FirstVisits]):
     def _line(self, users: int, cells: int) -> tuple[int, int, float]:
         """Returns the noise of a batch of ``users`` that is asked about ``cells`` cells."""
         privacy, honest = self.privacy, honest_users(self.privacy, users)
-        return cells, *binomial.calibrate_symmetric(honest, 3 * cells, privacy.epsilon, privacy.delta)
+        m, p = binomial.calibrate_symmetric(honest, 3 * cells, privacy.epsilon, privacy.delta)
+        return cells, m, drawable(p) if privacy.noise == "secure" else p
+
+    @property
+    def exact(self) -> bool:
+        """Bits are drawn with the very probability that is accounted for."""
+        return self.privacy.noise == "secure"
 
     def users_of(self, version: int) -> int:
         """Returns how many users a batch has, by its number from 0; after the last one, those of that."""

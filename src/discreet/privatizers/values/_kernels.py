@@ -14,6 +14,7 @@ The general clock runs as fast as anybody could possibly lose: a user with r uni
 
 import math
 
+import numpy as np
 from numba import types
 
 from discreet._jit import kernel
@@ -21,7 +22,7 @@ from discreet.mdp._kernels import SAMPLE, TABLES
 from discreet.privatizers._types import COUNTS, PLANNED
 
 # positions in the vector of parameters; `discreet.privatizers.values.serve.PerturbedTables` writes them
-SCALE, GRID, UNITS, BUDGET = range(4)
+SCALE, GRID, UNITS, BUDGET, ROUNDING = range(5)
 # positions in ``state``
 USERS, CLOCK, DROPPED = range(3)
 BLOCK = 256
@@ -90,6 +91,8 @@ def charge(parameters, n, steps, b):
     if n == 0.0:
         return 0
     loss = steps * (n + 1.0) / (b * n * n) * parameters[UNITS]
+    if parameters[ROUNDING] > 0.0:  # of integers: an entry moves by one more
+        loss = steps * (math.sqrt((n + 1.0) / b) / n + parameters[ROUNDING]) ** 2 * parameters[UNITS]
     return int(parameters[BUDGET]) + 1 if loss > parameters[BUDGET] else int(loss) + 2
 
 
@@ -201,6 +204,41 @@ def perturb(counts, b, z, planned):
                         q += M[t, s, a, s_] * V[h + 1, s_]
                     q /= n  # eq. (1)
                 q += math.sqrt(b / (n + 1.0)) * z[i]  # line 10
+                i += 1
+                Q[h, s, a] = q
+                if q > best:  # lines 14, 15; the first of equal actions
+                    best = q
+                    policy[h, s] = a
+            V[h, s] = best
+
+
+@kernel(types.void(COUNTS, types.float64, _i1, types.float64, PLANNED))
+def perturb_exactly(counts, b, z, sigma, planned):
+    """Like `perturb`, from integers ``z`` (H·S·A,) with discrete Gaussian noise of standard deviation ``sigma``.
+
+    With s = √(β/(N+1)), what is released of a cell is the integer y = ⌊R̂·σ/s⌋ + z. Neighbours share N, so this grid
+    too. Q̃ = y·s/σ + P̂Ṽ is computed from it.
+    """
+    N, M, R = counts
+    Q, V, policy = planned
+    H, S, A = Q.shape
+    V[H] = 0.0  # line 5
+    for h in range(H - 1, -1, -1):  # line 6
+        t = h if N.shape[0] > 1 else 0
+        i = h * S * A
+        for s in range(S):
+            best = -math.inf
+            for a in range(A):
+                n = N[t, s, a]
+                unit = math.sqrt(b / (n + 1.0)) / sigma
+                y = z[i]
+                ahead = 0.0
+                if n > 0.0:
+                    y += np.int64(np.floor(R[t, s, a] / (n * unit)))
+                    for s_ in range(S):
+                        ahead += M[t, s, a, s_] * V[h + 1, s_]
+                    ahead /= n  # eq. (1)
+                q = y * unit + ahead  # line 10
                 i += 1
                 Q[h, s, a] = q
                 if q > best:  # lines 14, 15; the first of equal actions

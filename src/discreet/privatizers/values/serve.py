@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from discreet.errors import CapacityExceeded, InvalidPersonalData
+from discreet.errors import CapacityExceeded, InvalidInput, InvalidPersonalData
 from discreet.privacy import RawBatch, RawReport
+from discreet.privacy.rlsvi import beta
 from discreet.privatizers.base import Encoder, Kind, Mechanism, Released
 from discreet.privatizers.counts.encode import RawEncoder
 from discreet.privatizers.counts.layout import Layout
 from discreet.privatizers.shufflers import Collector
+from discreet.sums.secure import FINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,6 +92,7 @@ class PerturbedTables(Mechanism[RawBatch, Held, PerturbedValues]):
         scale: Multiplies β_k.
         promise: Says what is proven for all releases with a noise scale and a filter's budget.
         budget: The largest μ² that anybody may lose, if a filter drops those who would lose more.
+        sigma: If given, what is released are integers with discrete Gaussian noise of this standard deviation.
 
     Guarantee:
         `promise`: joint DP of the rewards; states and actions are not protected. With a filter, whoever would lose
@@ -114,15 +117,26 @@ class PerturbedTables(Mechanism[RawBatch, Held, PerturbedValues]):
         scale: float,
         promise: Callable[[float, float | None], Guarantee],
         budget: float | None = None,
+        sigma: int | None = None,
     ) -> None:
         H = spec.horizon
-        self._promise = promise
+        self._promise, self.sigma = promise, sigma
         self.layout = Layout(spec, stationary)
-        self.encoder = RawEncoder(self.layout)
+        self.encoder = RawEncoder(self.layout, None if sigma is None else min(FINE, 51 - (capacity * H).bit_length()))
         self.capacity, self.budget = capacity, budget
         units = min(_MOST_UNITS, 2**58 // ((H + 2) ** 2 * (releases + 1)))  # no sum of losses overflows
         grid = 2.0 ** (52 - math.ceil(math.log2(capacity * H + 1)))  # sums of rewards on this grid are exact
-        self.parameters = np.array([scale, grid, units / budget if budget else 0.0, float(units)])
+        if sigma is not None:
+            least = float(beta(spec.states, spec.actions, H, 1)) * scale / (capacity * H + 1.0)
+            if not sigma / math.sqrt(least) < 2.0**45:  # what is rounded down must keep its last bits
+                raise InvalidInput(f"noise='secure' has no grid for so little noise, got noise_scale={scale!r}")
+        rounding = 0.0 if sigma is None else 1.01 / sigma * (1 + 1e-9)
+        self.parameters = np.array([scale, grid, units / budget if budget else 0.0, float(units), rounding])
+
+    @property
+    def exact(self) -> bool:
+        """Whether what is released are integers with discrete noise."""
+        return self.sigma is not None
 
     @property
     def scale(self) -> float:
@@ -207,14 +221,20 @@ class PerturbedTables(Mechanism[RawBatch, Held, PerturbedValues]):
 
         spec = self.layout.spec
         S, A, H = spec.states, spec.actions, spec.horizon
-        z = np.empty((1, H * S * A))
-        source.fill("gaussian", 1.0, z)
+        z: NDArray[Any] = np.empty((1, H * S * A))
+        if self.sigma is None:
+            source.fill("gaussian", 1.0, z)
+        else:
+            z = source.integers("gaussian", self.sigma**2, (1, H * S * A))
         total, people, clocks = kept = kept.copy()
         counts = self.layout.split(total)
         if self.budget is not None:
             _kernels.settle(self.parameters, counts, people, clocks, H)
-        planned = self.blank()
-        _kernels.perturb(counts, _kernels.beta(S, A, H, float(kept.users + 1), self.scale), z[0], planned)
+        planned, b = self.blank(), _kernels.beta(S, A, H, float(kept.users + 1), self.scale)
+        if self.sigma is None:
+            _kernels.perturb(counts, b, z[0], planned)
+        else:
+            _kernels.perturb_exactly(counts, b, z[0], float(self.sigma), planned)
         return kept, PerturbedValues(planned[0])
 
     def blank(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:

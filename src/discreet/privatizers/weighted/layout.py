@@ -45,11 +45,13 @@ if TYPE_CHECKING:
 
     from discreet.mdp import Spec
     from discreet.privatizers.weighted.serve import WeightedCounts
+    from discreet.sums import Grid
 
 __all__ = ["GRID", "SLACK", "Block", "WeightedLayout"]
 
 #: Weights and what they make of rewards are multiples of this.
-GRID = 2.0**-22
+GRID_BITS = 22
+GRID = 2.0**-GRID_BITS
 #: By how much a squared length may exceed its limit, and a reward sum what the visits allow, relatively: rounding.
 SLACK = 1e-9
 
@@ -123,6 +125,21 @@ class WeightedLayout:
         """
         l2 = math.sqrt(2 * sum(self.limit(*block) for block in self.blocks) * (1 + 4 * SLACK))
         return Sensitivity(l1=l2 * math.sqrt(self.size), l2=l2)
+
+    @property
+    def grid(self) -> Grid:
+        """What a sum of integers must know.
+
+        Raises:
+            InvalidInput: If k_n or k_r is no power of 2: the counts then lie on no grid.
+        """
+        from discreet.sums import Grid
+
+        halved = max(0, *(1 - math.frexp(k)[1] for k in (self.visit, self.reward)))
+        if any(math.frexp(k)[0] != 0.5 for k in (self.visit, self.reward)):
+            raise InvalidInput("noise='secure' needs powers of 2 for reward and visit: else nothing lies on a grid")
+        entry = math.sqrt(max(self.limit(*block) for block in self.blocks)) * (1 + SLACK)
+        return Grid(3 * self.spec.horizon * len(self.blocks), entry, GRID_BITS + halved)
 
     @property
     def cells(self) -> int:

@@ -128,6 +128,7 @@ class CentralWeighted(CentralSum, _Weighted):
             horizon=check_integer("horizon", horizon),
             sensitivity=layout.sensitivity,
             budget=privacy.budget,
+            grid=layout.grid if privacy.noise == "secure" else None,
         )
 
     @cached_property
