@@ -9,7 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from discreet.errors import InvalidInput
+
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -26,6 +30,7 @@ class Source(ABC):
         kind: ``"fast"`` is for simulation, ``"secure"`` may be released.
     """
 
+    __slots__ = ()  # a source without state has nowhere to keep any
     kind: ClassVar[Literal["fast", "secure"]]
 
     @abstractmethod
@@ -58,3 +63,19 @@ class Source(ABC):
 
         Filling some rows and then others gives the same numbers as filling all at once.
         """
+
+    def integers(
+        self, distribution: Distribution, parameter: int | Fraction, shape: Shape, *, numpy_only: bool = False
+    ) -> NDArray[np.int64]:
+        """Returns exact samples of a discrete law on the integers; only a secure source has them.
+
+        Args:
+            distribution: ``"laplace"``, P(x) ∝ exp(−|x|/parameter), or ``"gaussian"``, P(x) ∝ exp(−x²/(2·parameter)).
+            parameter: The scale of the Laplace law, the *variance* of the Gaussian: an integer or a `Fraction`.
+            shape: Of the result.
+            numpy_only: For a user's device, which has no compiler; a server draws in bulk with compiled code.
+        """
+        raise InvalidInput(
+            f"{self.kind} noise is continuous: exact {distribution} integers need a SecureSource, got "
+            f"parameter={parameter!r}"
+        )
