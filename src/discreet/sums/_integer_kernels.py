@@ -33,57 +33,36 @@ def multiply_shift(a, c, shift):
 
 
 @kernel()
-def advance_tree(depth, z, state, noise):
-    """The last read of depth ``depth`` − 1 plus one new node; ``state`` (deepest + 1, size) is a row a depth."""
-    for i in range(z.size):
-        state[depth, i] = state[depth - 1, i] + z[i]
-        noise[i] = state[depth, i]
-
-
-@kernel()
-def advance_modes(weights, decays, guard, z, state, noise):
+def advance_modes(weights, decays, guard, z, before, after, noise):
     """Fills ``noise`` with z + Σ_{s≥1} b_s z_{t−s}, the sum rounded; returns whether all modes stayed in their range.
 
-    b_s = Σ_j weights_j·(1 − decays_j)^s, all of them (d,) over 2^62; the first decay is 0. ``state`` (size, d): the
-    plain sum of the draws, which mode 0 is a multiple of; then the other modes in units of 2^-``guard``.
+    b_s = Σ_j weights_j·(1 − decays_j)^s, all of them (d,) over 2^62; the first decay is 0. ``before`` and ``after`` are
+    the state, (size, d): the plain sum of the draws, which mode 0 is a multiple of; then the other modes in units of
+    2^-``guard``.
     """
     one = np.uint64(62)
     shift = one - guard
     half = np.int64(1) << (np.int64(guard) - 1)
     fits = True
     for i in range(z.size):
-        total = multiply_shift(state[i, 0], weights[0], shift)
-        state[i, 0] += z[i]
+        total = multiply_shift(before[i, 0], weights[0], shift)
+        after[i, 0] = before[i, 0] + z[i]
         for j in range(1, weights.size):
-            left = state[i, j] - multiply_shift(state[i, j], decays[j], one)
+            left = before[i, j] - multiply_shift(before[i, j], decays[j], one)
             total += left
             left += multiply_shift(z[i], weights[j], shift)
-            state[i, j] = left
+            after[i, j] = left
             fits &= abs(left) < _MOST
         noise[i] = z[i] + ((total + half) >> np.int64(guard))
-        fits &= abs(total) < _MOST and abs(state[i, 0]) < _MOST
+        fits &= abs(total) < _MOST and abs(after[i, 0]) < _MOST
     return fits
 
 
 @kernel()
-def advance_dense(row, depth, guard, z, state, noise):
-    """Fills ``noise`` with z + Σ_{s < depth} row_s·z_s, the sum rounded; ``state`` keeps all draws, a row each.
-
-    ``row`` (reads,): absolute coefficients over 2^61, and their signs in the highest bit.
-    """
-    shift = np.uint64(61) - guard
-    half = np.int64(1) << (np.int64(guard) - 1)
-    sign = np.uint64(1) << np.uint64(63)
-    state[depth] = z
-    for i in range(z.size):
-        total = np.int64(0)
-        for t in range(depth):
-            c = row[t]
-            if c & sign:
-                total -= multiply_shift(state[t, i], c & ~sign, shift)
-            else:
-                total += multiply_shift(state[t, i], c, shift)
-        noise[i] = z[i] + ((total + half) >> np.int64(guard))
+def accumulate(ratio, draws, total):
+    """Adds ratio·draws to ``total`` (size,), in floating point."""
+    for i in range(draws.size):
+        total[i] += ratio * draws[i]
 
 
 @kernel()

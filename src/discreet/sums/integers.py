@@ -49,6 +49,7 @@ __all__ = ["REACH", "IntegerNoise", "integer_noise"]
 #: No draw, and no noise of a read, is larger than so many standard deviations.
 REACH = 64
 _ONE = 1 << 62
+_TOO_LARGE = "a draw of noise is too large for this sum; nothing was released"
 
 
 class IntegerNoise(ABC):
@@ -59,13 +60,15 @@ class IntegerNoise(ABC):
         norm: (c, k) of its C, as `Factorisation.entries`: proven for the integer recursion.
         rounding: R.
         inverse: ‖B⁻¹‖ at most.
-        guard: Bits behind the grid's that the state has.
+        finest: Bits of the noise's scale in grid units: more gain nothing.
+        most: The same, where it must end: draws of `REACH` standard deviations fit.
         least: The smallest variance of a draw, relative to the largest that is spoken of.
     """
 
     rounding = 0.0
     inverse = 1.0
-    guard = 0
+    finest = 34
+    most = 50
     least = 1.0
 
     def __init__(self, shape: Factorisation) -> None:
@@ -81,39 +84,48 @@ class IntegerNoise(ABC):
         """Returns the variance of the draws of a read, from 1."""
         return variance
 
+    @abstractmethod
     def start(self, size: int) -> dict[str, Any]:
-        """Returns the state before the first read, in integers."""
-        state = self.shape.start(size)
-        return {**state, "array": np.zeros(state["array"].shape, dtype=np.int64)}
-
-    def advance(self, state: dict[str, Any], z: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Takes the draws of the next read, (size,), changes ``state``, and returns the read's noise, (size,)."""
-        (depth,) = self.shape.depths(state, 1)
-        noise = np.empty(len(z), dtype=np.int64)
-        if not self._run(int(depth), np.ascontiguousarray(z), state["array"], noise):
-            raise OverflowError("a draw of noise is too large for this sum; nothing was released")
-        return noise
+        """Returns the state before the first read: ``reads``, and arrays that are never changed in place."""
 
     @abstractmethod
-    def _run(self, depth: int, z: NDArray[np.int64], array: NDArray[np.int64], noise: NDArray[np.int64]) -> bool: ...
+    def advance(self, state: dict[str, Any], z: NDArray[np.int64]) -> tuple[dict[str, Any], NDArray[np.int64]]:
+        """Takes the draws of the next read, (size,); returns the state after it and the read's noise, (size,).
+
+        Raises:
+            OverflowError: If a draw is beyond all that the proof allows for. Nothing changes.
+        """
 
 
 class _Tree(IntegerNoise):
-    def _run(self, depth: int, z: NDArray[np.int64], array: NDArray[np.int64], noise: NDArray[np.int64]) -> bool:
-        from discreet.sums import _integer_kernels as kernels
+    """Keeps the noise of the last read of each depth."""
 
-        kernels.advance_tree(depth, z, array, noise)
-        return True
+    def start(self, size: int) -> dict[str, Any]:
+        state = self.shape.start(1)
+        deepest = len(state.pop("array"))
+        return {**state, "rows": [np.zeros(size, dtype=np.int64)] * deepest}
+
+    def advance(self, state: dict[str, Any], z: NDArray[np.int64]) -> tuple[dict[str, Any], NDArray[np.int64]]:
+        found = {**state, "rows": list(state["rows"])}
+        (depth,) = self.shape.depths(found, 1)
+        noise = found["rows"][depth] = found["rows"][depth - 1] + z
+        return found, noise
 
 
 class _Batch(IntegerNoise):
-    def _run(self, depth: int, z: NDArray[np.int64], array: NDArray[np.int64], noise: NDArray[np.int64]) -> bool:
-        array[:, 0] += z
-        noise[:] = array[:, 0]
-        return True
+    """Keeps the noise of the last read."""
+
+    def start(self, size: int) -> dict[str, Any]:
+        return {"reads": 0, "array": np.zeros(size, dtype=np.int64)}
+
+    def advance(self, state: dict[str, Any], z: NDArray[np.int64]) -> tuple[dict[str, Any], NDArray[np.int64]]:
+        noise: NDArray[np.int64] = state["array"] + z
+        return {"reads": state["reads"] + 1, "array": noise}, noise
 
 
 class _Factored(IntegerNoise):
+    """Keeps the sum of all draws, and the modes."""
+
     inverse = 2.0
 
     def __init__(self, shape: Factored) -> None:
@@ -126,55 +138,65 @@ class _Factored(IntegerNoise):
         self._weights = np.array(rounded, dtype=np.uint64)
         slow = [1 / x for x in decays[1:]]
         self.guard = max(8, math.ceil(math.log2(8 * max(slow))))
+        self.most = 54 - self.guard
         units = sum(min(float(T), x * (1 + 1e-9)) for x in slow) + 1
         self.rounding = 2 * (0.5 + math.ldexp(units, -self.guard))
         # C is that of coefficients which differ in their last bits: C' − C = B'⁻¹(B − B')C
         s = np.array([min(float(T), x) for x in slow])
-        size = weights[0] * T + float((weights[1:] * s).sum())  # Σ b_s at most
-        apart = 1e-14 * (size + float((weights[1:] * s).sum()))
+        modes = float((weights[1:] * s).sum())
+        apart = 1e-14 * (weights[0] * T + 2 * modes)  # of b, whose sum this bounds, and of the decays
         apart += 2.0**-60 * (len(weights) * T + float((weights[1:] * s * s).sum()))
         c, k = shape.entries
         self.norm = c * (1 + self.inverse * apart) * (1 + 1e-9), k
 
-    def _run(self, depth: int, z: NDArray[np.int64], array: NDArray[np.int64], noise: NDArray[np.int64]) -> bool:
+    def start(self, size: int) -> dict[str, Any]:
+        return {"reads": 0, "array": np.zeros((size, len(self._weights)), dtype=np.int64)}
+
+    def advance(self, state: dict[str, Any], z: NDArray[np.int64]) -> tuple[dict[str, Any], NDArray[np.int64]]:
         from discreet.sums import _integer_kernels as kernels
 
-        return bool(kernels.advance_modes(self._weights, self._decays, np.uint64(self.guard), z, array, noise))
+        noise, array = np.empty(len(z), dtype=np.int64), np.empty_like(state["array"])
+        if not kernels.advance_modes(
+            self._weights, self._decays, np.uint64(self.guard), z, state["array"], array, noise
+        ):
+            raise OverflowError(_TOO_LARGE)
+        return {"reads": state["reads"] + 1, "array": array}, noise
 
 
 class _Optimal(IntegerNoise):
-    guard = 10
+    """Keeps all draws."""
+
+    most = 38
 
     def __init__(self, shape: Optimal) -> None:
         super().__init__(shape)
-        B = shape.coefficients
+        B, T = shape.coefficients, shape.horizon
         diagonal = np.diag(B)
         self._squares = [Fraction(x) ** 2 for x in diagonal.tolist()]
-        self._rows = np.array([[self._coefficient(B[t, s], B[s, s]) for s in range(len(B))] for t in range(len(B))])
+        self._ratios = np.tril(B / diagonal, -1)
+        self._largest = int(math.ldexp(REACH * float(diagonal.max()), self.most))
         self.inverse = float(np.linalg.norm(np.linalg.inv(B), 2)) * (1 + 1e-6)
         self.least = float(min(self._squares)) * (1 - 1e-12)
-        # a term is off by ½ a unit for its rounding, and by its coefficient's last bit times a draw below 2^42
-        self.rounding = 2 * (0.5 + (shape.horizon - 1) * (math.ldexp(0.5, -self.guard) + 2.0**-62 * 2.0**42))
-
-    @staticmethod
-    def _coefficient(entry: float, pivot: float) -> np.uint64:
-        """Returns entry/pivot over 2^61 with its sign in the highest bit."""
-        ratio = Fraction(entry) / Fraction(pivot)
-        size = round(abs(ratio) * (1 << 61))
-        if size > _ONE:
-            raise InvalidInput("this factorisation has coefficients above 2")  # pragma: no cover
-        return np.uint64(size | (1 << 63 if ratio < 0 else 0))
+        # T terms and as many additions, none of them larger than all draws at their largest; each is off by 2⁻⁵³ of it,
+        # and so is every ratio
+        largest = self._largest * float(np.abs(self._ratios).sum(axis=1).max())
+        self.rounding = 2 * (0.5 + 3 * T * 2.0**-53 * largest)
 
     def variance(self, read: int, variance: int) -> int:
         return math.ceil(self._squares[read - 1] * variance)
 
-    def _run(self, depth: int, z: NDArray[np.int64], array: NDArray[np.int64], noise: NDArray[np.int64]) -> bool:
+    def start(self, size: int) -> dict[str, Any]:
+        return {"reads": 0, "size": size, "rows": []}
+
+    def advance(self, state: dict[str, Any], z: NDArray[np.int64]) -> tuple[dict[str, Any], NDArray[np.int64]]:
         from discreet.sums import _integer_kernels as kernels
 
-        if z.size and max(int(z.max()), -int(z.min())) >= 1 << 42:
-            return False
-        kernels.advance_dense(self._rows[depth], depth, np.uint64(self.guard), z, array, noise)
-        return True
+        if z.size and max(int(z.max()), -int(z.min())) > self._largest:
+            raise OverflowError(_TOO_LARGE)
+        total = np.zeros(len(z))
+        for ratio, row in zip(self._ratios[state["reads"]], state["rows"], strict=False):
+            kernels.accumulate(ratio, row, total)
+        return {**state, "reads": state["reads"] + 1, "rows": [*state["rows"], z]}, z + np.rint(total).astype(np.int64)
 
 
 _KINDS: dict[type[Any], type[IntegerNoise]] = {

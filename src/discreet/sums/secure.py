@@ -30,7 +30,6 @@ __all__ = ["FINE", "Grid", "SecureSum", "secure_sum"]
 
 #: Rewards and weights are multiples of 2^-FINE, unless the noise is so large that a coarser grid does.
 FINE = 20
-_FINEST = 34  # bits of a grid's σ: finer ones gain nothing
 _EXACT = 52  # bits in which floats add integers exactly
 
 
@@ -205,9 +204,8 @@ class SecureSum(NoisySum):
         if self.distribution == "gaussian":
             parameter = self._noise.variance(state.reads + 1, parameter)
         z = source.integers(self.distribution, parameter, self.size)
-        kept = {**state.noise, "array": state.noise["array"].copy()}
-        noise = self._noise.advance(kept, z)
-        return state._replace(noise=kept), np.ldexp((state.total + noise).astype(np.float64), -self.bits)
+        kept, noise = self._noise.advance(state.noise, z)
+        return state._replace(noise=kept), (state.total + noise) * math.ldexp(1.0, -self.bits)
 
 
 def _rounded(shape: Factorisation, touched: int) -> float:
@@ -250,14 +248,13 @@ def secure_sum(
     touched, fine = min(grid.touched, size), grid.fine
     spread = math.sqrt(shape.worst_variance)
     unit = scale * (1.0 if shape.distribution == "gaussian" else math.sqrt(2))
-    finest = min(_FINEST, 62 - noise.guard - 8) if noise.guard else _FINEST
     room = _EXACT - math.ceil(math.log2(capacity * grid.entry + REACH * unit * spread))
-    bits = min(math.floor(finest - math.log2(unit)), room)
+    bits = min(math.floor(min(noise.finest, noise.most) - math.log2(unit)), room)
     own = FINE if fine is None else fine
     if fine is None and bound is not None:
         own = min(own, 31 - bound.l1.bit_length())  # squares of whole vectors fit
     if bits < own:  # the users' own grid, as far as whole sums fit
-        bits = min(own, room, math.floor(54 - noise.guard - math.log2(unit)))
+        bits = min(own, room, math.floor(noise.most - math.log2(unit)))
     if bits < (0 if fine is None else fine) or own < 0:
         raise InvalidInput(
             f"noise='secure' has no grid for {capacity} users and noise of {unit:.6g}: their sums do not fit; "
