@@ -295,7 +295,7 @@ def test_budgets_of_the_other_trust_models(discreet_, tmp_path, monkeypatch):
         (("--trust", "local", "--sum", "tree"), "unknown sum 'tree'"),
         (("--trust", "none"), "no budget without privacy"),
         (("--honest-fraction", "0.5"), "honest_fraction=0.5 is for the trust model shuffle, got central"),
-        (("--noise", "secure"), "not built yet"),
+        (("--noise", "exact"), "unknown noise 'exact'"),
     ],
 )
 def test_impossible_budgets_are_one_line(discreet_, arguments, message):

@@ -33,7 +33,7 @@ from discreet.privacy.binomial import BinomialEvent, SymmetricEvent
         ({"epsilon": 1, "calibration": "papr"}, "did you mean 'paper'"),
         ({"epsilon": 1, "release": "nm"}, "did you mean"),
         ({"epsilon": 1, "noise": "fats"}, "did you mean 'fast'"),
-        ({"epsilon": 1, "noise": "secure"}, "not built yet"),
+        ({"epsilon": 1, "noise": "exact"}, "unknown noise 'exact'"),
     ],
 )
 def test_impossible_wishes_are_named(options, message):

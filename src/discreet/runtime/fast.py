@@ -53,7 +53,9 @@ def short_cut(agent: Any) -> Blocks | Batches | None:
 
     mechanism: type[Any] = type(agent.privatizer.mechanism)
     drawn = {type(source) for source in (*agent.sources.values(), agent.privatizer.source)}
-    if drawn == {SecureSource}:
+    if agent.mechanism.exact != (drawn == {SecureSource}):
+        return None  # whoever replaced a source: the mechanism itself refuses it
+    if agent.mechanism.exact:
         return Batches(agent, SECURE[mechanism]) if mechanism in SECURE else None
     if drawn != {FastSource}:
         return None

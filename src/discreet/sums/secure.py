@@ -139,7 +139,7 @@ class SecureSum(NoisySum):
         zeros = cast("NDArray[np.float64]", np.zeros(self.size, dtype=np.int64))
         return SumState(0, zeros, self._noise.start(self.size))
 
-    def integers(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
+    def whole(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
         """Returns users' values in units of 2^-fine.
 
         Raises:
@@ -157,7 +157,7 @@ class SecureSum(NoisySum):
         from discreet.sums import _integer_kernels as kernels
 
         indices, values = check_users(indices, values, self.size)
-        whole = self.integers(values)
+        whole = self.whole(values)
         if indices.shape[1] > self.touched:
             raise InvalidPersonalData(f"a user has at most {self.touched} coordinates")
         if self.bound is not None:
@@ -189,7 +189,7 @@ class SecureSum(NoisySum):
     def added_total(self, state: SumState, total: NDArray[np.float64], users: int) -> SumState:
         """In simulation: returns the state with the total of ``users`` users in it."""
         checked = super().added_total(state._replace(total=np.zeros(self.size)), total, users)
-        whole = self.integers(checked.total) << (self.bits - self.fine)
+        whole = self.whole(checked.total) << (self.bits - self.fine)
         return checked._replace(total=cast("NDArray[np.float64]", state.total + whole))
 
     def released(self, state: SumState, source: Source) -> tuple[SumState, NDArray[np.float64]]:

@@ -1,0 +1,149 @@
+"""Agents whose noise may be released."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import discreet as dc
+from discreet.noise.fast import FastSource
+from discreet.noise.secure import SecureSource
+
+RIVER = dc.envs.riverswim(states=6, horizon=20)
+SMALL = dc.envs.riverswim(states=3, horizon=3)
+
+#: Agents, trust models and options that secure noise is built for, at RiverSwim-6's sizes.
+CASES = {
+    "central counts, Laplace": ("dp-ucbvi", dc.Central(1.0, noise="secure"), {}),
+    "central counts, Gaussian": ("dp-ucbvi", dc.Central(1.0, 1e-6, noise="secure"), {}),
+    "central counts, factored": ("pucb", dc.Central(1.0, 1e-6, sum="factored", noise="secure"), {}),
+    "central counts, tree": ("private-ucb-vi", dc.Central(1.0, 1e-6, sum="tree", noise="secure"), {}),
+    "central counts, batch": ("private-ucb-po", dc.Central(1.0, sum="batch", noise="secure"), {"update_every": 500}),
+    "derived visits": ("dp-ucbvi", dc.Central(1.0, 1e-6, release="mr", noise="secure"), {"stationary": True}),
+    "weighted counts": ("discreet-vi", dc.Central(1.0, 1e-6, noise="secure"), {"stationary": True}),
+    "weighted counts, shared": ("auto", dc.Central(1.0, 1e-6, noise="secure"), {}),
+    "staged, central": ("sdp-pe", dc.Central(1.0, 1e-6, noise="secure"), {"stationary": True}),
+    "staged, shuffle": ("sdp-pe", dc.Shuffle(1.0, 1e-6, noise="secure"), {"stationary": True}),
+    "shuffled counts": ("dp-ucbvi", dc.Shuffle(1.0, 1e-6, noise="secure"), {"stationary": True}),
+    "first visits": ("discreet-vi", dc.Shuffle(1.0, 1e-6, noise="secure"), {"stationary": True}),
+    "local Laplace": ("dp-ucbvi", dc.Local(1.0, sum="laplace", noise="secure"), {}),
+    "local Gaussian": ("dp-ucbvi", dc.Local(1.0, 1e-6, sum="gaussian", noise="secure"), {}),
+    "sampled": ("dp-ucbvi", dc.Local(1.0, sum="sampled", noise="secure"), {"stationary": True}),
+    "questions": ("discreet-vi", dc.Local(1.0, noise="secure"), {"stationary": True}),
+    "rlsvi, tight": ("rlsvi", dc.Central(1.0, 1e-6, noise="secure"), {}),
+    "rlsvi, individual": ("rlsvi", dc.Central(1.0, 1e-6, noise="secure"), {"accounting": "individual"}),
+    "rlsvi, paper": ("rlsvi", dc.Central(1.0, 1e-6, noise="secure"), {"accounting": "paper"}),
+}
+
+
+def made(case: str, mdp: dc.envs.TabularMDP = SMALL, episodes: int = 60, **more: object):
+    """Returns the agent of a case."""
+    name, privacy, options = CASES[case]
+    given = {**options, **more}
+    if mdp is SMALL and "update_every" in given:
+        given["update_every"] = 10
+    return dc.agents.make(name, mdp.spec, episodes=episodes, privacy=privacy, seed=0, **given)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_proven_is_the_budget(case: str) -> None:
+    """Catches noise that is too small in its own units, or much too large, and a guarantee that says the wrong kind."""
+    found = made(case, RIVER, 5000).guarantee
+    assert 0.999 <= found.epsilon <= 1.0
+    assert found.noise == "secure"
+    assert "simulation" not in str(found)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_agents_learn_save_and_go_on(case: str, tmp_path) -> None:
+    """Catches a part that draws fast noise (secure sources refuse it), and a state that a hand-over loses."""
+    agent = made(case)
+    assert {type(source) for source in agent.sources.values()} == {SecureSource}
+    dc.simulate(agent, SMALL, episodes=31, seed=1)
+    agent.save(tmp_path / "agent")
+    agent = dc.agents.load(tmp_path / "agent")
+    assert {type(source) for source in agent.sources.values()} == {SecureSource}
+    result = dc.simulate(agent, SMALL, seed=1)
+    assert result.guarantee.noise == "secure"
+    assert np.isfinite(result.gaps).all()
+
+
+@pytest.mark.parametrize("case", ["central counts, Laplace", "weighted counts", "rlsvi, tight"])
+def test_a_seed_repeats_no_noise(case: str) -> None:
+    """Catches noise that follows from a seed: two agents with one seed would release the same."""
+    seen = []
+    for _ in range(2):
+        agent, released = made(case, episodes=600), []
+        agent.on_release = lambda found, policy, count, kept=released: kept.append(found)
+        dc.simulate(agent, SMALL, seed=1)
+        assert released
+        seen.append(repr([vars(found) for found in released]))
+    assert seen[0] != seen[1]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_fast_sources_cannot_take_the_place_of_secure_ones(case: str) -> None:
+    """Catches a fall-back: a mechanism of integers that is given a fast source must not release anything."""
+    agent = made(case, episodes=600)
+    secure = agent.sources
+    agent.sources = {role: FastSource(np.random.default_rng(0)) for role in secure}
+    agent.privatizer.source = FastSource(np.random.default_rng(0))
+    if agent.mechanism.name in ("binomial", "sampled", "questions"):
+        assert agent.guarantee.noise == "fast"  # bits are bits: the guarantee says whose
+        return
+    with pytest.raises(ValueError, match="SecureSource"):
+        dc.simulate(agent, SMALL, seed=1)
+
+
+def test_linear_agents_take_secure_noise() -> None:
+    """Catches feature products that are not put on their grid."""
+    mdp = dc.envs.linear_mixture(horizon=3)
+    for name in ("linopt-vi", "linopt-po"):
+        for privacy in (dc.Central(1.0, 1e-6, noise="secure"), dc.Local(1.0, 1e-6, noise="secure")):
+            agent = dc.agents.make(name, mdp.spec, episodes=20, privacy=privacy, seed=0)
+            assert 0.999 <= agent.guarantee.epsilon <= 1.0
+            assert dc.simulate(agent, mdp, seed=0).guarantee.noise == "secure"
+
+
+def test_parts_that_are_not_exact_are_named() -> None:
+    """Catches a printed calibration that has no integers."""
+    mdp = dc.envs.linear_mixture(horizon=3)
+    privacy = dc.Central(1.0, 1e-6, calibration="paper", noise="secure")
+    with pytest.raises(ValueError, match="noise='secure' is for calibration='sound'"):
+        dc.agents.make("linopt-vi", mdp.spec, episodes=20, privacy=privacy)
+
+
+_LAW = {
+    "weighted counts": (3000, 10),
+    "first visits": (2000, 10),
+    "questions": (20_000, 10),
+    "central counts, Gaussian": (3000, 10),
+    "rlsvi, tight": (3000, 10),
+    "staged, central": (3000, 10),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", _LAW)
+def test_regret_has_the_law_of_fast_noise(case: str) -> None:
+    """Catches noise of another size: regret with secure and with fast noise agree, within four standard errors."""
+    from dataclasses import replace
+
+    name, privacy, options = CASES[case]
+    episodes, runs = _LAW[case]
+    means, variances = [], []
+    for kind in ("fast", "secure"):
+        regrets = []
+        for i in range(runs):
+            agent = dc.agents.make(
+                name,
+                RIVER.spec,
+                episodes=episodes,
+                privacy=replace(privacy, epsilon=3.0, noise=kind),
+                seed=[7, i],
+                **{"update_every": 50, **options} if name == "dp-ucbvi" else options,
+            )
+            regrets.append(dc.simulate(agent, RIVER, seed=[8, i]).regret[-1])
+        means.append(np.mean(regrets))
+        variances.append(np.var(regrets, ddof=1) / runs)
+    assert abs(means[0] - means[1]) <= 4 * np.sqrt(sum(variances)) + 1e-9
