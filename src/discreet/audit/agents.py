@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet import agents
-from discreet.audit.world import corners, tiny
-from discreet.noise import as_source
+from discreet.audit.world import corners, digits_of, source_of, tiny
 from discreet.privacy import RawFeatureReport, RawReport
 from discreet.privatizers.counts.serve import CentralSum
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from discreet.privacy import Central, Guarantee
 
 __all__ = ["AgentTarget", "agent"]
-
-_DIGITS = 9  # the last bits of a float betray its terms: fast noise is for simulation only
 
 
 @dataclass(frozen=True)
@@ -52,9 +49,9 @@ class AgentTarget:
         """Runs the agent ``runs`` times."""
         agent, built = self.prototype, self._mechanism.sum
         solve, laplace = np.linalg.inv(built.factorisation.matrix()), built.distribution == "laplace"
-        seen, ratios = [], np.empty(runs)
+        seen, ratios, digits = [], np.empty(runs), digits_of(self.claim)
         for i in range(runs):
-            agent.anew(as_source(rng))
+            agent.anew(source_of(self.claim, rng))
             releases, policies, added = self._run(world, rng)
             apart = added[self.position, 1] - added[self.position, 0]
             logs = []
@@ -63,8 +60,8 @@ class AgentTarget:
                 data[self.position :] += difference  # but one
                 z = solve @ (releases - data) / built.scale  # the releases are prefix sums plus B z
                 logs.append(float((-np.abs(z) if laplace else -(z**2) / 2).sum()))
-            ratios[i] = round(logs[1] - logs[0], _DIGITS)
-            seen.append(np.concatenate([np.round(releases @ apart, _DIGITS), policies]))
+            ratios[i] = round(logs[1] - logs[0], digits)
+            seen.append(np.concatenate([np.round(releases @ apart, digits), policies]))
         return {"likelihood ratio": ratios, "releases and policies": np.array(seen)}
 
     @property
@@ -76,7 +73,7 @@ class AgentTarget:
         """Returns what a person adds to the sums now; for linear agents it depends on what was released."""
         report, layout = self.prototype.encoder.encode(person, np.random.default_rng(0)), self._mechanism.layout
         if isinstance(report, RawFeatureReport):
-            whole: NDArray[np.float64] = layout.vectors(report.features[None], report.targets[None])[0]
+            whole: NDArray[np.float64] = self._mechanism.contributions(report.features[None], report.targets[None])[0]
             return whole
         assert isinstance(report, RawReport)
         vector = np.zeros(layout.size)

@@ -10,9 +10,8 @@ import numpy as np
 
 from discreet.audit.local import LocalTarget
 from discreet.audit.sums import SumTarget, side_by_side
-from discreet.audit.world import corners
+from discreet.audit.world import corners, digits_of, kind_of, source_of
 from discreet.mdp import LinearSpec
-from discreet.noise import as_source
 from discreet.privatizers import Privatizer
 from discreet.privatizers.features.serve import CentralFeatures, NoisyFeatures
 from discreet.privatizers.make import features
@@ -50,20 +49,21 @@ def linear(privacy: Central | Local, *, steps: int = 1, reads: int = 2) -> SumTa
     values = np.repeat(np.arange(steps, -1.0, -1.0)[:, None], 2, axis=1)  # the largest: features as long as allowed
     if isinstance(mechanism, NoisyFeatures):
         own = dataclasses.replace(mechanism.encoder, values=values)
-        return LocalTarget("linear", mechanism.guarantee, own, people)
+        return LocalTarget("linear", mechanism.promise(kind_of(privacy)), own, people)
     encoder = dataclasses.replace(mechanism.encoder, values=values)
     vectors = []
     for person in people:
         report = encoder.encode(person)
-        vectors.append(mechanism.layout.vectors(report.features[None], report.targets[None])[0])
+        vectors.append(mechanism.contributions(report.features[None], report.targets[None])[0])
 
     def end_to_end(world: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """A privatizer of its own; the first user is replaced, the others are all alike."""
-        whole, shuffler, released = Privatizer(mechanism, as_source(rng)), mechanism.shuffler(), []
+        whole, shuffler, released = Privatizer(mechanism, source_of(privacy, rng)), mechanism.shuffler(), []
         for t in range(reads):
             grams = whole.observe(shuffler([encoder.encode(people[world if t == 0 else 0])]), encoder)
             released += [grams.reward_gram, grams.reward_vector, grams.value_gram, grams.value_vector]
         return np.concatenate([array.ravel() for array in released])
 
     make = side_by_side(mechanism.sum)
-    return SumTarget("linear", mechanism.guarantee, make, vectors[0], vectors[1], end_to_end=end_to_end)
+    claim, digits = mechanism.promise(kind_of(privacy)), digits_of(privacy)
+    return SumTarget("linear", claim, make, vectors[0], vectors[1], digits, end_to_end)

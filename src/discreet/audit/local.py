@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from discreet.audit.world import corners, tiny
+from discreet.audit.world import corners, digits_of, drawn_from, kind_of, tiny
 from discreet.privatizers.make import make
 from discreet.privatizers.questions.encode import QuestionEncoder
 from discreet.privatizers.sampled.encode import SampledEncoder
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from discreet.mdp import Trajectory
+    from discreet.noise import Source
+
+    Draws = Source | np.random.Generator
     from discreet.privacy import Guarantee, Local
     from discreet.privatizers.counts.encode import NoisyEncoder
     from discreet.privatizers.features.encode import NoisyFeatureEncoder
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["LocalTarget", "local"]
 
 _AT_ONCE = 100_000  # runs that are drawn at once
-_DIGITS = 9  # the last bits of a float betray its terms: fast noise is for simulation only
 
 
 @dataclass(frozen=True)
@@ -51,14 +53,15 @@ class LocalTarget:
 
     def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
         """Computes the exact likelihood ratio of every report."""
+        source = drawn_from(self.claim, rng)
         if isinstance(self.encoder, SampledEncoder):
-            return self._answers(self.encoder, world, runs, rng)
+            return self._answers(self.encoder, world, runs, source)
         if isinstance(self.encoder, QuestionEncoder):
-            return self._questions(self.encoder, world, runs, rng)
-        return self._vectors(self.encoder, world, runs, rng)
+            return self._questions(self.encoder, world, runs, source)
+        return self._vectors(self.encoder, world, runs, source)
 
     def _vectors(
-        self, encoder: NoisyEncoder | NoisyFeatureEncoder, world: int, runs: int, rng: np.random.Generator
+        self, encoder: NoisyEncoder | NoisyFeatureEncoder, world: int, runs: int, rng: Draws
     ) -> dict[str, NDArray[np.float64]]:
         """Noise is drawn for many people at once, as `encode` draws it; some reports come from `encode` itself."""
         vectors = [encoder.vector(person) for person in self.people]
@@ -67,14 +70,12 @@ class LocalTarget:
             chunk = encoder.perturb(np.tile(vectors[world], (min(_AT_ONCE, runs - start), 1)), rng)
             away = [(chunk - vector) / encoder.scale for vector in vectors]
             logs = [-np.abs(z) if encoder.distribution == "laplace" else -(z**2) / 2 for z in away]
-            ratios.append(np.round((logs[1] - logs[0]).sum(axis=1), _DIGITS))
+            ratios.append(np.round((logs[1] - logs[0]).sum(axis=1), digits_of(self.claim)))
         few = min(runs, self.watched)
         reports = np.array([encoder.encode(self.people[world], rng).values for _ in range(few)])
-        return {"likelihood ratio": np.concatenate(ratios), "linear": np.round(reports, _DIGITS)}
+        return {"likelihood ratio": np.concatenate(ratios), "linear": np.round(reports, digits_of(self.claim))}
 
-    def _answers(
-        self, encoder: SampledEncoder, world: int, runs: int, rng: np.random.Generator
-    ) -> dict[str, NDArray[np.float64]]:
+    def _answers(self, encoder: SampledEncoder, world: int, runs: int, rng: Draws) -> dict[str, NDArray[np.float64]]:
         """Whether the answer contains what the one would have said at this step, less the same for the other.
 
         For all randomisers the likelihood ratio grows with it. The step itself is watched too.
@@ -89,9 +90,7 @@ class LocalTarget:
             seen[i] = report.step
         return {"likelihood ratio": scores, "step": seen}
 
-    def _questions(
-        self, encoder: QuestionEncoder, world: int, runs: int, rng: np.random.Generator
-    ) -> dict[str, NDArray[np.float64]]:
+    def _questions(self, encoder: QuestionEncoder, world: int, runs: int, rng: Draws) -> dict[str, NDArray[np.float64]]:
         """Whether the answer contains what the one would have said to this question, less the same for the other.
 
         The question itself is watched too, and so is the whole report, bit by bit, whatever the bits should mean.
@@ -115,4 +114,4 @@ def local(privacy: Local, *, steps: int = 1, stationary: bool = False) -> LocalT
         mechanism = make("questions", tiny(steps), privacy, **given)
     else:
         mechanism = make("counts", tiny(steps), privacy, batches=[1], **given)
-    return LocalTarget("local", mechanism.guarantee, mechanism.encoder_of(0), corners(steps))  # type: ignore[arg-type]
+    return LocalTarget("local", mechanism.promise(kind_of(privacy)), mechanism.encoder_of(0), corners(steps))  # type: ignore[arg-type]

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet import agents
-from discreet.audit.world import tiny
+from discreet.audit.world import digits_of, source_of, tiny
 from discreet.mdp import Trajectory
-from discreet.noise import as_source
 from discreet.privacy.rlsvi import beta
 
 if TYPE_CHECKING:
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from discreet.privacy import Central, Guarantee
 
 __all__ = ["ValuesTarget", "rlsvi"]
-
-_DIGITS = 9  # the last bits of a float betray its terms: fast noise is for simulation only
 
 
 @dataclass(frozen=True)
@@ -45,13 +42,13 @@ class ValuesTarget:
 
     def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
         """Runs the agent ``runs`` times."""
-        agent, seen, ratios = self.prototype, [], np.empty(runs)
+        agent, seen, ratios, digits = self.prototype, [], np.empty(runs), digits_of(self.claim)
         reports = [agent.encoder.encode(person, rng) for person in self._people(world)]
         for i in range(runs):
-            agent.anew(as_source(rng))  # fresh noise in every run
+            agent.anew(source_of(self.claim, rng))  # fresh noise in every run
             tables, policies = self._run(reports)
-            ratios[i] = round(float(self._ratio(tables)), _DIGITS)
-            seen.append(np.concatenate([np.round(tables.ravel(), _DIGITS), policies]))
+            ratios[i] = round(float(self._ratio(tables)), digits)
+            seen.append(np.concatenate([np.round(tables.ravel(), digits), policies]))
         return {"likelihood ratio": ratios, "tables and policies": np.array(seen)}
 
     def _people(self, world: int) -> list[Trajectory]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from discreet.audit.world import corners, tiny
+from discreet.audit.world import corners, drawn_from, kind_of, tiny
 from discreet.errors import InvalidInput, check_integer
 from discreet.noise import as_source
 from discreet.privacy import Budget, Guarantee
@@ -58,9 +58,9 @@ class ShuffleTarget:
 
     def scores(self, world: int, runs: int, rng: np.random.Generator) -> dict[str, NDArray[np.float64]]:
         """Sends, mixes and looks at ``runs`` batches, message by message."""
-        encoder, users = self.encoder, self.users
+        encoder, users, source = self.encoder, self.users, drawn_from(self.claim, rng)
         shuffler = self.shuffler or BitShuffler(users, (encoder.size, encoder.messages))
-        still = [simulated_report(encoder, person, as_source(rng)) for person in self.people]
+        still = [simulated_report(encoder, person, as_source(source)) for person in self.people]
         data = np.zeros((2, encoder.size), dtype=np.int64)
         for row, report in zip(data, still, strict=True):
             np.add.at(row, report.indices, report.ones)
@@ -70,10 +70,10 @@ class ShuffleTarget:
         names = ("likelihood ratio", "linear", "linked, columns", "linked, first messages", "linked, reports")
         found = {name: np.empty(runs) for name in names}
         for i in range(runs):
-            reports = [encoder.encode(self.people[world if user == users - 1 else 0], rng) for user in range(users)]
+            reports = [encoder.encode(self.people[world if user == users - 1 else 0], source) for user in range(users)]
             for sent in reports[: self.silent]:
                 sent.bits[:, encoder.data_bits :] = False
-            mixed = shuffler.mix(reports, rng)
+            mixed = shuffler.mix(reports, source)
             noise = mixed.sum(axis=1) - (users - 1) * data[0]  # as if the last one had no data
             found["likelihood ratio"][i] = round(_ratio(logs, noise[:, None], data).item(), 9)
             found["linear"][i] = noise[one].sum() - noise[zero].sum()
@@ -136,7 +136,7 @@ def shuffle(
         silent = users - honest_users(privacy, users)
     if not 0 <= silent < users:
         raise InvalidInput(f"silent must lie in [0, {users}), the users but one, got silent={silent}")
-    return ShuffleTarget("shuffle", mechanism.guarantee, encoder, corners(steps), users, silent)
+    return ShuffleTarget("shuffle", mechanism.promise(kind_of(privacy)), encoder, corners(steps), users, silent)
 
 
 @dataclass(frozen=True)

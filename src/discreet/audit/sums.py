@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.audit.world import corners, tiny
-from discreet.noise import as_source
+from discreet.audit.world import EXACT, corners, digits_of, kind_of, source_of, tiny
+from discreet.noise.secure import SecureSource
 from discreet.privacy import Budget, Central, Guarantee, Sensitivity, accounting
 from discreet.privatizers import Privatizer
 from discreet.privatizers.counts.serve import CentralCounts
-from discreet.sums import NoisySum, PrivateSum, calibrated
+from discreet.sums import Grid, NoisySum, PrivateSum, SecurePrivateSum, SecureSum, calibrated, proven
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+
+    from discreet.sums.private import InMemory
 
 __all__ = ["SumTarget", "central", "single", "stream"]
 
@@ -50,7 +52,7 @@ class SumTarget:
 
     name: str
     claim: Guarantee
-    make: Callable[[int, np.random.Generator], PrivateSum]
+    make: Callable[[int, np.random.Generator], InMemory]
     zero: NDArray[np.float64]
     one: NDArray[np.float64]
     digits: int = 9
@@ -73,7 +75,7 @@ class SumTarget:
         return found
 
     def _observe(
-        self, sum_: PrivateSum, world: int, position: int, times: int = _READS_EACH
+        self, sum_: InMemory, world: int, position: int, times: int = _READS_EACH
     ) -> tuple[NDArray[np.float64], float]:
         """Feeds one user a batch; returns the reads, (reads, size), and how often the sum could not be read."""
         vector = np.tile(self.one if world else self.zero, sum_.size // len(self.zero))
@@ -116,9 +118,15 @@ class SumTarget:
         return ratio, projection
 
 
-def stream(name: str, budget: Budget, reads: int = 15) -> SumTarget:
+def stream(name: str, budget: Budget, reads: int = 15, noise: str = "fast") -> SumTarget:
     """Returns a stream of counts kept by a central sum, sensitivity 1, read after every user."""
     unit = Sensitivity(1.0, 1.0)
+
+    if noise == "secure":
+        given: dict[str, Any] = {"capacity": reads, "horizon": reads, "sensitivity": unit, "budget": budget}
+        made = side_by_side(proven(name, 1, **given, grid=Grid(1)))
+        claim = replace(_claim(made, budget.delta), noise="secure")
+        return SumTarget(name, claim, made, np.zeros(1), np.ones(1), digits=EXACT)
 
     def make(copies: int, rng: np.random.Generator) -> PrivateSum:
         return calibrated(name, copies, capacity=reads, horizon=reads, sensitivity=unit, budget=budget, rng=rng)
@@ -126,11 +134,10 @@ def stream(name: str, budget: Budget, reads: int = 15) -> SumTarget:
     return SumTarget(name, _claim(make, budget.delta), make, np.zeros(1), np.ones(1))
 
 
-def single(budget: Budget) -> SumTarget:
+def single(budget: Budget, noise: str = "fast") -> SumTarget:
     """Returns one release of one number: Laplace noise for δ = 0, else Gaussian."""
-    target = stream("batch", budget, reads=1)
-    name = "gaussian" if budget.delta > 0 else "laplace"
-    return SumTarget(name, target.claim, target.make, target.zero, target.one, runs=4_000_000)
+    target = stream("batch", budget, reads=1, noise=noise)
+    return replace(target, name="gaussian" if budget.delta > 0 else "laplace", runs=4_000_000)
 
 
 def central(privacy: Central, *, steps: int = 1, reads: int = 2, stationary: bool = False) -> SumTarget:
@@ -150,21 +157,24 @@ def central(privacy: Central, *, steps: int = 1, reads: int = 2, stationary: boo
 
     def end_to_end(world: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """A privatizer of its own; the first user is replaced, the others are all alike."""
-        whole, shuffler, released = Privatizer(mechanism, as_source(rng)), mechanism.shuffler(), []
+        whole, shuffler, released = Privatizer(mechanism, source_of(privacy, rng)), mechanism.shuffler(), []
         for t in range(reads):
             trajectory = trajectories[world if t == 0 else 0]
-            counts = whole.observe(shuffler([mechanism.encoder.encode(trajectory, rng)], rng))
+            counts = whole.observe(shuffler([mechanism.encoder.encode(trajectory, rng)], rng))  # nothing is drawn there
             released += [counts.visits, counts.transitions, counts.rewards]
         return np.concatenate([array.ravel() for array in released])
 
     make = side_by_side(mechanism.sum)
-    return SumTarget("central", mechanism.guarantee, make, vectors[0], vectors[1], end_to_end=end_to_end)
+    claim, digits = mechanism.promise(kind_of(privacy)), digits_of(privacy)
+    return SumTarget("central", claim, make, vectors[0], vectors[1], digits, end_to_end)
 
 
-def side_by_side(built: NoisySum) -> Callable[[int, np.random.Generator], PrivateSum]:
+def side_by_side(built: NoisySum) -> Callable[[int, np.random.Generator], InMemory]:
     """Returns what makes many independent copies of a sum at once, as one longer sum with noise of its own."""
 
-    def make(copies: int, rng: np.random.Generator) -> PrivateSum:
+    def make(copies: int, rng: np.random.Generator) -> InMemory:
+        if isinstance(built, SecureSum):
+            return SecurePrivateSum(built, SecureSource(), copies=copies)
         return PrivateSum(
             built.factorisation,
             built.size * copies,
@@ -177,6 +187,6 @@ def side_by_side(built: NoisySum) -> Callable[[int, np.random.Generator], Privat
     return make
 
 
-def _claim(make: Callable[[int, np.random.Generator], PrivateSum], delta: float) -> Guarantee:
+def _claim(make: Callable[[int, np.random.Generator], InMemory], delta: float) -> Guarantee:
     event = make(1, np.random.default_rng(0)).event
     return Guarantee("joint", accounting.epsilon(event, delta), delta, events=event)

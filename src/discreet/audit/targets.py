@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from discreet import agents
@@ -54,8 +55,8 @@ _PRIVATIZERS: dict[str, tuple[Any, Callable[..., Target], tuple[str, ...]]] = {
     "rlsvi": (Central, rlsvi, ("sum", "calibration", "release")),
     "linear": (Central, linear, ("release",)),
 }
-#: What no target takes from a trust model: the budget is what is attacked, with the noise of simulations.
-_FIXED = ("epsilon", "delta", "noise")
+#: What no target takes from a trust model: the budget is what is attacked.
+_FIXED = ("epsilon", "delta")
 
 
 def takes(name: str) -> tuple[str, ...]:
@@ -66,7 +67,7 @@ def takes(name: str) -> tuple[str, ...]:
     if name == "algorithm-4":
         return _keywords(printed)
     if name not in (*_PRIVATIZERS, *_AGENTS):
-        return ()
+        return _keywords(single)
     return (*(key for key in table(model) if key not in (*_FIXED, *without)), *_keywords(make))
 
 
@@ -109,12 +110,10 @@ def named(name: str, *, epsilon: float, delta: float = 0.0, **options: Any) -> T
     if name not in TARGETS:
         raise UnknownName("target", name, TARGETS)
     options = _taken(name, options)
-    model, make, _ = _PRIVATIZERS.get(name, (Central, agent, ()))
-    trust = {key: options.pop(key) for key in table(model) if key in options}
-    if name in _PRIVATIZERS:
+    if name in (*_PRIVATIZERS, *_AGENTS):
+        model, make, _ = _PRIVATIZERS.get(name, (Central, partial(agent, name), ()))
+        trust = {key: options.pop(key) for key in table(model) if key in options}
         return make(model(epsilon, delta, **trust), **options)
-    if name in _AGENTS:
-        return agent(name, Central(epsilon, delta, **trust), **options)
     budget = Budget(epsilon, delta)
     if name == "algorithm-4":
         return printed(budget, **options)
@@ -122,7 +121,7 @@ def named(name: str, *, epsilon: float, delta: float = 0.0, **options: Any) -> T
         return stream(name, budget, **options)
     if (name == "gaussian") != (delta > 0):
         raise InvalidInput(f"the target laplace is for delta=0, gaussian for delta > 0; got {name} with delta={delta}")
-    return single(budget)
+    return single(budget, **options)
 
 
 def _taken(name: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discreet.audit.sums import SumTarget, side_by_side
-from discreet.audit.world import corners, tiny
-from discreet.noise import as_source
+from discreet.audit.world import corners, digits_of, kind_of, source_of, tiny
 from discreet.privatizers import Privatizer
 from discreet.privatizers.make import weighted as make_weighted
 from discreet.privatizers.weighted.layout import WeightedLayout
@@ -41,11 +40,12 @@ def weighted(privacy: Central, *, steps: int = 1, reads: int = 2, stationary: bo
 
     def end_to_end(world: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """A privatizer of its own; the first user is replaced, the others are all alike."""
-        whole, shuffler, released = Privatizer(mechanism, as_source(rng)), mechanism.shuffler(), []
+        whole, shuffler, released = Privatizer(mechanism, source_of(privacy, rng)), mechanism.shuffler(), []
         for t in range(reads):
             counts = whole.observe(shuffler([mechanism.encoder.encode(people[world if t == 0 else 0], rng)], rng))
             released += [array.ravel() for block in counts.blocks for array in block]
         return np.concatenate(released)
 
     make = side_by_side(mechanism.sum)
-    return SumTarget("weighted", mechanism.guarantee, make, vectors[0], vectors[1], end_to_end=end_to_end)
+    claim, digits = mechanism.promise(kind_of(privacy)), digits_of(privacy)
+    return SumTarget("weighted", claim, make, vectors[0], vectors[1], digits, end_to_end)

@@ -1,8 +1,9 @@
 """Sums over users of bounded vectors: all that a server keeps of its users."""
 
-from discreet.sums.base import NoisySum, PrivateSum, Sum, SumState
+from discreet.sums.base import NoisySum, Sum, SumState
 from discreet.sums.calibrate import CENTRAL, calibrated, factorise, proven, quietest, worst_std
 from discreet.sums.exact import ExactSum, RawSum
+from discreet.sums.private import PrivateSum, SecurePrivateSum
 from discreet.sums.secret import Secret
 from discreet.sums.secure import Grid, SecureSum
 
@@ -14,6 +15,7 @@ __all__ = [
     "PrivateSum",
     "RawSum",
     "Secret",
+    "SecurePrivateSum",
     "SecureSum",
     "Sum",
     "SumState",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,9 +15,7 @@ from discreet.errors import (
     check_fraction,
     check_integer,
 )
-from discreet.noise import as_source
 from discreet.privacy import accounting
-from discreet.sums.secret import Secret
 from discreet.sums.tails import exceedances
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from discreet.privacy.sensitivity import Sensitivity, UserBound
     from discreet.sums.factorisation import Factorisation
 
-__all__ = ["NoisySum", "PrivateSum", "Sum", "SumState", "check_users"]
+__all__ = ["NoisySum", "Sum", "SumState", "check_users"]
 
 
 class SumState(NamedTuple):
@@ -257,119 +255,6 @@ class NoisySum:
         kept = {**state.noise, "array": state.noise["array"].copy()}
         noise = self.factorisation.advance(kept, z[0])
         return state._replace(noise=kept), state.total + noise
-
-
-class PrivateSum(NoisySum):
-    """A sum with noise and its state in memory.
-
-    ``add`` puts users into the current batch. ``read`` ends the batch and releases the sum of all batches so far;
-    until the next user is added, reading again returns the same numbers. Every batch's noise is drawn once and never
-    again: a private sum is neither copied nor pickled.
-
-    Args:
-        factorisation: Which noise is in which read.
-        size: Number of coordinates.
-        capacity: Number of users at most.
-        scale: Of the fresh noise a read and coordinate: Laplace's b or the Gaussian's σ.
-        sensitivity: Of one user's vector, replace-one.
-        rng: Where the noise comes from: a source, or a generator, which is for simulation.
-        bound: What every user's vector must keep for the sensitivity to hold; without it, the caller vouches for that.
-
-    Guarantee:
-        All reads together are one adaptive mechanism with the privacy event ``event``, for replacing one user. What is
-        inside (`state`) is raw personal data.
-    """
-
-    def __init__(
-        self,
-        factorisation: Factorisation,
-        size: int,
-        *,
-        capacity: int,
-        scale: float,
-        sensitivity: Sensitivity,
-        rng: Source | np.random.Generator,
-        bound: UserBound | None = None,
-    ) -> None:
-        super().__init__(factorisation, size, capacity=capacity, scale=scale, sensitivity=sensitivity, bound=bound)
-        self._source = as_source(rng)
-        self._kept: SumState | None = self.start()
-        self._last: NDArray[np.float64] = np.zeros(self.size)
-        self._open = False
-
-    def __repr__(self) -> str:
-        return (
-            f"<{self.name} sum of {self.size} coordinates: {self.count} of {self.capacity} users, {self.reads} reads>"
-        )
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a private sum is not copied: two copies would hide different users behind the same noise")
-
-    def __copy__(self) -> NoReturn:
-        self.__reduce__()
-
-    def __deepcopy__(self, memo: Any) -> NoReturn:
-        self.__reduce__()
-
-    @property
-    def _state(self) -> SumState:
-        if self._kept is None:
-            raise InvalidInput("this sum has given its state away, and goes on from there only")
-        return self._kept
-
-    @property
-    def count(self) -> int:
-        """Number of users added."""
-        return self._state.users
-
-    @property
-    def reads(self) -> int:
-        """Number of reads released."""
-        return self._state.reads
-
-    @property
-    def readable(self) -> bool:
-        """Whether `read` may be called: something has been released, or users wait and there are reads left."""
-        return self.reads < self.horizon if self._open else self.reads > 0
-
-    @property
-    def std(self) -> float:
-        """Standard deviation of the noise in the last read; 0 before the first."""
-        return self.std_after(self.reads)
-
-    def add(self, indices: NDArray[np.int64], values: NDArray[np.float64]) -> None:
-        """Adds users to the current batch; nothing changes if an error is raised. See `added`."""
-        before = self._state
-        self._kept = self.added(before, indices, values)
-        self._open = self._open or self._kept.users > before.users
-
-    def read(self) -> NDArray[np.float64]:
-        """Returns the sum with noise, (size,): a new release if users were added, else the last one again.
-
-        Raises:
-            NotReadable: If there is nothing to release; nothing changes.
-        """
-        if not self.readable:
-            why = f"all {self.horizon} reads are released" if self._open else "nobody has been added"
-            raise NotReadable(f"this sum cannot be read: {why}")
-        if self._open:
-            self._kept, self._last = self.released(self._state, self._source)
-            self._open = False
-        return self._last.copy()
-
-    def state(self) -> Secret[PrivateSum]:
-        """Gives away all that is needed to go on exactly, once: this sum takes no more users and is not read again."""
-        found = object.__new__(type(self))
-        vars(found).update(vars(self))
-        found._kept, self._kept = self._state, None
-        return Secret(found)
-
-    @classmethod
-    def from_state(cls, state: Secret[PrivateSum]) -> PrivateSum:
-        """Returns the sum that a `state` holds, which is used up."""
-        found = state.open()
-        state.released(found)
-        return found
 
 
 def check_total(total: NDArray[np.float64], users: int, size: int, longest: float) -> None:

@@ -10,7 +10,8 @@ from discreet.errors import InvalidInput, UnknownName, check_integer
 from discreet.privacy import accounting
 from discreet.privacy.trust import SUMS
 from discreet.sums import optimal
-from discreet.sums.base import NoisySum, PrivateSum
+from discreet.sums.base import NoisySum
+from discreet.sums.private import PrivateSum
 from discreet.sums.secure import Grid, secure_sum
 
 if TYPE_CHECKING:

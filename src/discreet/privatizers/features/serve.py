@@ -165,10 +165,13 @@ class _Features(Mechanism[RawFeatureBatch, SumState, PrivateGrams]):
             raise InvalidPersonalData(
                 f"reports must have features of shape {shapes[0][1:]} and targets of {shapes[1][1:]}"
             )
-        values = self.layout.vectors(batch.features, batch.targets)
-        if isinstance(self.sum, SecureSum):
-            values = np.ldexp(np.rint(np.ldexp(values, _FINE)), -_FINE)
+        values = self.contributions(batch.features, batch.targets)
         return self.sum.added(kept, np.broadcast_to(np.arange(self.layout.size), values.shape), values)
+
+    def contributions(self, features: NDArray[np.float64], targets: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Returns what users add to the sums, (users, size): in a sum of integers, to the nearest grid point."""
+        values = self.layout.vectors(features, targets)
+        return np.ldexp(np.rint(np.ldexp(values, _FINE)), -_FINE) if isinstance(self.sum, SecureSum) else values
 
 
 class ExactFeatures(_Features):
