@@ -18,8 +18,9 @@ Trajectories that never share a cell attain all of these at once.
 
 *Linear statistics.* With ‖φ‖, ‖φ'‖ ≤ B, ‖φφᵀ − φ'φ'ᵀ‖_F² = ‖φ‖⁴ + ‖φ'‖⁴ − 2⟨φ,φ'⟩² ≤ 2B⁴, attained by orthogonal
 features; with |v|, |v'| ≤ C, ‖φv − φ'v'‖ ≤ 2BC, attained by opposite ones. The sums of different steps and kinds
-lie in different coordinates: L2² adds up. (No pair of features attains both at once: together they reach at most
-25/32 of the sum of squares in these units. The account does not use that.)
+lie in different coordinates: L2² adds up. But no pair of features attains both at once. In units of √2·B² and 2BC, with
+c = ⟨φ,φ'⟩ for B = C = 1, the squares are (‖φ‖⁴ + ‖φ'‖⁴ − 2c²)/2 + ‖φv − φ'v'‖²/4 ≤ 1 − c² + (1 + |c|)/2: both terms
+grow with the lengths and with |v| while c stays. This is largest at |c| = 1/4, where it is 25/16 = `PAIR` instead of 2.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ from dataclasses import dataclass
 
 from discreet.errors import check_integer, check_number
 
-__all__ = ["Sensitivity", "UserBound", "gram", "product", "tabular", "tabular_user"]
+__all__ = ["PAIR", "Sensitivity", "UserBound", "gram", "product", "tabular", "tabular_user"]
+
+
+#: The largest squared change of a matrix φφᵀ and a vector φ·v together, in units of their own sensitivities.
+PAIR = 25 / 16
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.errors import InvalidInput, check_flag, check_number
-from discreet.privacy.sensitivity import Sensitivity, gram, product
+from discreet.privacy.sensitivity import PAIR, Sensitivity, gram, product
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,9 +88,15 @@ class FeatureLayout:
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """Of a user's whole vector: every sum's own, composed."""
+        """Of a user's whole vector: every sum's own, composed; a matrix and its vector cannot both be at their worst.
+
+        In their own units the squares of a pair add up to at most 25/16, not 2 (`discreet.privacy.sensitivity`).
+        """
         ratio = {True: gram(1.0), False: product(1.0, 1.0)}
-        squares = sum(len(units) * (ratio[matrix] ** 2 if self.printed else 1.0) for units, _, matrix in self._parts)
+        if self.printed:
+            squares = sum(len(units) * ratio[matrix] ** 2 for units, _, matrix in self._parts)
+        else:
+            squares = PAIR / 2 * self.sums * (1 + 1e-9)  # the products of floats may be longer by their last bits
         l2 = math.sqrt(squares)
         return Sensitivity(l1=l2 * math.sqrt(self.size), l2=l2)  # L1: Cauchy and Schwarz; only L2 is used
 
