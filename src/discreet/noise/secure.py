@@ -79,7 +79,7 @@ def laplace(scale: int | Fraction, size: Shape, *, numpy_only: bool = False) -> 
 
 def permutation(n: int) -> NDArray[np.int64]:
     """Returns the numbers below ``n`` in an order that is exactly uniform."""
-    return uniform.orders(1, check_integer("n", n, least=0))[0]
+    return uniform.orders(1, check_integer("n", n, least=0)).reshape(-1)
 
 
 def permuted(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -93,9 +93,9 @@ def orders(rows: int, n: int) -> NDArray[np.int64]:
     """Returns an order of the numbers below ``n`` in each of ``rows`` rows (rows, n).
 
     Guarantee:
-        All orders have the same probability, and rows are independent. The numbers are sorted by random keys. A row with
-        equal keys is drawn again, so that no rule for ties takes part; given that the keys differ, every order of them
-        is as likely as any other.
+        All orders have the same probability, and rows are independent. The numbers are sorted by random keys. A row
+        with equal keys is drawn again, so that no rule for ties takes part; given that the keys differ, every order of
+        them is as likely as any other.
     """
     found = np.empty((rows, n), dtype=np.int64)
     left = np.arange(rows)
