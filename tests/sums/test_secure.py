@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.errors import InvalidInput, InvalidPersonalData, NotReadable
@@ -65,6 +65,7 @@ def walk(sum_: SecureSum, batches: list[np.ndarray], draws: list[np.ndarray]) ->
     return reads
 
 
+@settings(deadline=None)  # it compiles at first
 @given(st.integers(-(2**62) + 1, 2**62 - 1), st.integers(0, 2**62), st.integers(20, 62))
 def test_multiply_shift_rounds_to_the_nearest(a: int, c: int, shift: int) -> None:
     """Catches a carry that is lost between the halves of a product."""

@@ -9,27 +9,24 @@ _MOST = 1 << 61  # a mode beyond it would run over
 
 @kernel()
 def multiply_shift(a, c, shift):
-    """Returns a·c/2^shift, rounded to the nearest integer, for abs(a) < 2^63, 0 ≤ c ≤ 2^62, 1 ≤ shift ≤ 62.
+    """Returns a·c/2^shift, rounded to a nearest integer, for abs(a) < 2^62, 0 ≤ c ≤ 2^62, 1 ≤ shift ≤ 62.
 
-    ``c`` and ``shift`` are unsigned; the result must be below 2^63.
+    ``c`` and ``shift`` are unsigned; the result must be below 2^63. ``a`` is split into halves of 32 bits, the upper one
+    with its sign, so that there is no branch.
     """
     word = np.uint64(32)
     mask = np.uint64(0xFFFFFFFF)
-    x = np.uint64(-a) if a < 0 else np.uint64(a)
-    x0 = x & mask
-    x1 = x >> word
+    x0 = np.uint64(a) & mask
+    x1 = a >> np.int64(32)
     c0 = c & mask
     c1 = c >> word
     low = x0 * c0
-    middle = x0 * c1 + (low >> word)
-    other = x1 * c0 + (middle & mask)
-    high = x1 * c1 + (middle >> word) + (other >> word)
-    low = (other << word) | (low & mask)
+    middle = x1 * np.int64(c0) + np.int64(x0 * c1 + (low >> word))  # below 2^63: x1 < 2^30, c1 ≤ 2^30
+    high = x1 * np.int64(c1) + (middle >> np.int64(32))
+    low = (np.uint64(middle) << word) | (low & mask)
     rounded = low + (np.uint64(1) << (shift - np.uint64(1)))
-    if rounded < low:
-        high += np.uint64(1)
-    found = np.int64((high << (np.uint64(64) - shift)) | (rounded >> shift))
-    return -found if a < 0 else found
+    high += np.int64(rounded < low)
+    return np.int64((np.uint64(high) << (np.uint64(64) - shift)) | (rounded >> shift))
 
 
 @kernel()
