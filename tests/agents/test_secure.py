@@ -147,3 +147,20 @@ def test_regret_has_the_law_of_fast_noise(case: str) -> None:
         means.append(np.mean(regrets))
         variances.append(np.var(regrets, ddof=1) / runs)
     assert abs(means[0] - means[1]) <= 4 * np.sqrt(sum(variances)) + 1e-9
+
+
+@pytest.mark.parametrize("case", ["central counts, Gaussian", "weighted counts", "staged, central"])
+def test_short_cuts_keep_what_the_protocol_keeps(case: str) -> None:
+    """Catches rewards that a short cut does not round as people do: the totals of the first batch are the same integers."""
+    totals = []
+    for block in (True, False):
+        agent, kept = made(case, episodes=600), []
+        size, right = agent.batch_size, agent.mechanism.released
+        agent.mechanism.released = lambda state, source, kept=kept, right=right: (
+            kept.append(state) or right(state, source)
+        )
+        dc.simulate(agent, SMALL, episodes=size, seed=1, block=block)
+        state = kept[0].part if hasattr(kept[0], "part") else kept[0]
+        assert state.total.dtype == np.int64
+        totals.append(state.total)
+    np.testing.assert_array_equal(*totals)

@@ -43,8 +43,8 @@ def short_cut(agent: Any) -> Blocks | Batches | None:
     """Returns the short cut for an agent, if there is one: the one place that decides.
 
     There is one for exactly the agents that say so themselves (`LearningAgent.fast`), and exactly the mechanisms that
-    it was written for: another class of either goes through the protocol. With secure sources there are those that
-    draw nothing themselves: what is released is drawn by the server's own mechanism.
+    it was written for: another class of either goes through the protocol. With secure sources there are those of
+    `tallies.SECURE`: what is released is drawn by the server's own mechanism, as always.
     """
     if not isinstance(agent, LearningAgent) or not agent.fast:
         return None
@@ -55,13 +55,18 @@ def short_cut(agent: Any) -> Blocks | Batches | None:
     drawn = {type(source) for source in (*agent.sources.values(), agent.privatizer.source)}
     if agent.mechanism.exact != (drawn == {SecureSource}):
         return None  # whoever replaced a source: the mechanism itself refuses it
-    if agent.mechanism.exact:
-        return Batches(agent, SECURE[mechanism]) if mechanism in SECURE else None
+    if agent.mechanism.exact:  # bits of a batch are never drawn as totals
+        return Batches(agent, SECURE[mechanism]) if mechanism in SECURE and not messages(agent) else None
     if drawn != {FastSource}:
         return None
     if mechanism in BLOCKS:
         return BLOCKS[mechanism](agent)
     return Batches(agent, TALLIES[mechanism]) if mechanism in TALLIES else None
+
+
+def messages(agent: LearningAgent) -> bool:
+    """Returns whether people send one-bit messages."""
+    return isinstance(agent.plan.encoder, Bits)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

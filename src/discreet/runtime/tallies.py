@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from discreet.noise import Role
 from discreet.noise.fast import FastSource
 from discreet.privacy import AnswerBatch, RawFeatureBatch
 from discreet.privatizers.counts.encode import BinomialEncoder
@@ -139,7 +140,7 @@ class AnswerRows(Tally):
         chosen = np.array([getattr(found, "chosen", 0) for found in encoder.randomisers])  # unary encoding: none
         hidden = (sizes, chosen, np.array([found.probabilities for found in encoder.randomisers]))
         asked = (encoder.cumulative, encoder.last, encoder.layout.cells, encoder.layout.spec.actions)
-        draws = sources(self.agent)[0].random((users, encoder.draws))
+        draws = self.agent.sources[Role.ENCODER].random((users, encoder.draws))
         _kernels.answer(asked, encoder.layout.stationary, hidden, draws, states, actions, rewards, questions, support)
         self._questions.append(questions)
         self._support.append(support)
@@ -183,10 +184,14 @@ TALLIES: dict[type[Any], Callable[[LearningAgent, Plan], Tally]] = {
     ExactFeatures: FeatureRows,
 }
 
-#: Of those, the ones that draw nothing: they only add up what people report to a server that is trusted with it.
+#: Those that secure noise can take: they add up what people report to a server that is trusted with it, and draw
+#: nothing; or they draw for every person just what that person draws.
 SECURE: dict[type[Any], Callable[[LearningAgent, Plan], Tally]] = {
     CentralCounts: Totals,
     CentralWeighted: WeightedTotals,
+    CentralFeatures: FeatureRows,
+    StagedCounts: Totals,
+    Questions: AnswerRows,
 }
 
 

@@ -11,8 +11,8 @@ _MOST = 1 << 61  # a mode beyond it would run over
 def multiply_shift(a, c, shift):
     """Returns a·c/2^shift, rounded to a nearest integer, for abs(a) < 2^62, 0 ≤ c ≤ 2^62, 1 ≤ shift ≤ 62.
 
-    ``c`` and ``shift`` are unsigned; the result must be below 2^63. ``a`` is split into halves of 32 bits, the upper one
-    with its sign, so that there is no branch.
+    ``c`` and ``shift`` are unsigned; the result must be below 2^63. ``a`` is split into halves of 32 bits, the upper
+    one with its sign, so that there is no branch.
     """
     word = np.uint64(32)
     mask = np.uint64(0xFFFFFFFF)
