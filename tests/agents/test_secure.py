@@ -151,7 +151,7 @@ def test_regret_has_the_law_of_fast_noise(case: str) -> None:
 
 @pytest.mark.parametrize("case", ["central counts, Gaussian", "weighted counts", "staged, central"])
 def test_short_cuts_keep_what_the_protocol_keeps(case: str) -> None:
-    """Catches rewards that a short cut does not round as people do: the totals of the first batch are the same integers."""
+    """Catches rewards that a short cut does not round as people do: the first batch's totals are the same."""
     totals = []
     for block in (True, False):
         agent, kept = made(case, episodes=600), []

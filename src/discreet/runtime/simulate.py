@@ -178,7 +178,7 @@ class Run:
             if len(reports) == agent.batch_size:  # somebody interrupted the server
                 self._collect()
             elif agent.count + agent.batch_size > agent.episodes:  # a last batch that can never be completed
-                self._play_uncollected(left)
+                self._play_uncollected(left, together=cut is not None)
             elif cut is None or reports or not cut.run(self, left):
                 for _ in range(min(left, agent.batch_size - len(reports))):
                     self._play_one()
@@ -218,11 +218,12 @@ class Run:
                 shuffler.reports[:] = reports
             raise
 
-    def _play_uncollected(self, people: int) -> None:
-        """Lets people play of whom nothing is kept."""
-        for _ in range(people):
-            self.score(self.agent.policy, 1)
-            self.agent.shuffler.uncollected += 1
+    def _play_uncollected(self, people: int, *, together: bool) -> None:
+        """Lets people play of whom nothing is kept; ``together`` if nothing changes what they play."""
+        step = people if together else 1
+        for _ in range(0, people, step):
+            self.score(self.agent.policy, step)
+            self.agent.shuffler.uncollected += step
             self.bar.update(self.done)
 
     def score(self, policy: NDArray[Any], people: int) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from discreet.mdp.policy import check_policy
 from discreet.noise import Role
 from discreet.noise.fast import FastSource
 from discreet.privacy import AnswerBatch, RawFeatureBatch
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from discreet.agents.base import LearningAgent
-    from discreet.agents.rounds import Plan
+    from discreet.agents.rounds import Plan, Policy
+    from discreet.mdp import FiniteMDP
     from discreet.privatizers.first_visits.encode import FirstVisitEncoder
     from discreet.privatizers.questions.encode import QuestionEncoder
     from discreet.runtime.simulate import Run
@@ -195,6 +197,30 @@ SECURE: dict[type[Any], Callable[[LearningAgent, Plan], Tally]] = {
 }
 
 
+def checked_policies(policies: Policy, mdp: FiniteMDP) -> Policy:
+    """Returns a copy that kernels may play; raises naming what is wrong."""
+    spec, found = mdp.spec, policies.copy()
+    plain = found.dtype == np.int64 and found.shape[1:] == (spec.horizon, spec.states)
+    if not (plain and found.size and found.min() >= 0 and found.max() < spec.actions):  # all at once, as a rule
+        for policy in found:
+            check_policy(policy, spec)
+    return found
+
+
+def sample_each(mdp: FiniteMDP, policies: Policy, users: NDArray[np.int64], draws: NDArray[np.float64]) -> Episodes:
+    """Plays a person a row of ``draws``, ``users[i]`` of them one after the other under ``policies[i]``."""
+    from discreet.mdp import _kernels
+
+    n, H, start, tables = len(draws), mdp.horizon, 0, tuple(mdp.sample_tables)
+    states, actions, rewards = np.empty((n, H + 1), dtype=np.int64), np.empty((n, H), dtype=np.int64), np.empty((n, H))
+    kernel = _kernels.sample_many if policies.ndim == 3 else _kernels.sample_many_mixed
+    for policy, end in zip(policies, np.cumsum(users).tolist(), strict=True):
+        own = slice(start, end)
+        kernel(tables, policy, draws[own], states[own], actions[own], rewards[own])
+        start = end
+    return states, actions, rewards
+
+
 class Batches:
     """Whole batches of an agent, one at a time, with a tally for what their people report."""
 
@@ -211,13 +237,19 @@ class Batches:
             return False
         tally, first = self._tally(agent, plan), run.done
         marks = [(source, source.mark()) for source in agent.sources.values() if isinstance(source, FastSource)]
+        policies = checked_policies(plan.policies[plan.users > 0], run.mdp)
+        ends = np.cumsum(plan.users[plan.users > 0])
         try:
-            for policy, users in plan.assignments:
-                for start in range(0, users, _PEOPLE):
-                    n = min(_PEOPLE, users - start)
-                    tally.meet(*run.mdp.sample_many(policy, run.people, n))
-                    run.score(policy, n)
-                    run.bar.update(run.done)
+            for start in range(0, plan.size, _PEOPLE):
+                n = min(_PEOPLE, plan.size - start)
+                low, high = np.searchsorted(ends, [start, start + n - 1], side="right")
+                users = np.diff(np.minimum(ends[low : high + 1], start + n), prepend=start)
+                tally.meet(*sample_each(run.mdp, policies[low : high + 1], users, run.mdp.draws(run.people, n)))
+                if low == high:
+                    run.score(policies[low], n)
+                else:
+                    run.score_many(policies[low : high + 1], np.repeat(np.arange(len(users)), users))
+                run.bar.update(run.done)
             tally.observe()
         except BaseException:
             if agent.privatizer.version == plan.version:  # nothing was released
