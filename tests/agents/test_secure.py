@@ -36,7 +36,7 @@ CASES = {
 }
 
 
-def made(case: str, mdp: dc.envs.TabularMDP = SMALL, episodes: int = 60, **more: object):
+def made(case: str, mdp: dc.TabularMDP = SMALL, episodes: int = 60, **more: object):
     """Returns the agent of a case."""
     name, privacy, options = CASES[case]
     given = {**options, **more}
@@ -164,3 +164,29 @@ def test_short_cuts_keep_what_the_protocol_keeps(case: str) -> None:
         assert state.total.dtype == np.int64
         totals.append(state.total)
     np.testing.assert_array_equal(*totals)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_worlds_smaller_than_an_episode(case: str) -> None:
+    """Catches people who are refused because they are in one cell again and again: more steps than cells."""
+    rewards, transitions = np.full((9, 1, 2), 0.3), np.ones((9, 1, 2, 1))
+    bandit = dc.TabularMDP(transitions, rewards)
+    agent = made(case, bandit, 40, **({"update_every": 10} if case == "central counts, batch" else {}))
+    assert np.isfinite(dc.simulate(agent, bandit, seed=0).gaps).all()
+
+
+@pytest.mark.parametrize("case", ["rlsvi, tight", "local Laplace", "central counts, Laplace", "weighted counts"])
+def test_reports_off_the_grid_are_refused(case: str) -> None:
+    """Catches a server that rounds for people, or lets through what the account does not allow for."""
+    from dataclasses import replace
+
+    from discreet.errors import InvalidPersonalData
+
+    agent = made(case, episodes=600)
+    trajectory = SMALL.sample(agent.policy, np.random.default_rng(0))
+    report = agent.encoder.encode(trajectory, SecureSource())
+    agent.mechanism.check(report, agent.encoder)
+    values = report.values.copy()
+    values[-1] += 2.0**-50 if values[-1] < 1 else -(2.0**-50)
+    with pytest.raises(InvalidPersonalData, match=r"2\^-|multiples"):
+        agent.mechanism.check(replace(report, values=values), agent.encoder)

@@ -159,6 +159,8 @@ class NoisyServer(LocalMechanism[NoisyBatch, "Totals", F]):
         most = self._sensitivity.l2 + REACH * own.scale  # no entry of a user's vector is larger than what it can change
         if not (np.abs(batch.values) <= most).all():  # not a number is neither
             raise InvalidPersonalData(f"reports must have {self._size} finite values of at most {most:.6g}")
+        if own.exact is not None and (np.ldexp(batch.values, own.exact.bits) % 1).any():
+            raise InvalidPersonalData(f"reports must be multiples of 2^-{own.exact.bits}")
         return kept[0] + batch.users, kept[1] + batch.values.sum(axis=0)
 
     def released(self, kept: Totals, source: Source) -> tuple[Totals, F]:

@@ -38,7 +38,7 @@ class Grid:
     """What must be known of users' vectors for a sum in integers.
 
     Attributes:
-        touched: How many coordinates one user has at most.
+        touched: How many values one user's row has at most; several may be of one coordinate.
         entry: The largest entry that one user has.
         fine: Bits of the users' own grid; `FINE`, or fewer if the noise is large, by default.
     """
@@ -59,7 +59,7 @@ class SecureSum(NoisySum):
         bits: The grid is 2^-bits.
         fine: Users' values are multiples of 2^-fine; at most ``bits``.
         sensitivity: Of one user's vector, replace-one.
-        touched: How many coordinates one user has at most.
+        touched: How many values one user's row has at most.
         bound: What every user's vector must keep for the sensitivity to hold; without it, the caller vouches for that.
 
     Guarantee:
@@ -96,7 +96,7 @@ class SecureSum(NoisySum):
         if self.distribution == "laplace":
             return accounting.laplace(self.parameter / (math.ldexp(self.sensitivity.l1, self.bits) * weight), entries)
         shift = _shift(noise.norm[0], math.ldexp(self.sensitivity.l2, self.bits), self._slack)
-        moved = 2 * self.touched * noise.moved
+        moved = self._changed * noise.moved
         return discrete.gaussian(self.parameter, shift, moved, count=entries, least=noise.least)
 
     @property
@@ -107,7 +107,12 @@ class SecureSum(NoisySum):
     @property
     def _slack(self) -> float:
         """What rounding adds to a shift."""
-        return _rounded(self.factorisation, self.touched)
+        return _rounded(self.factorisation, self._changed)
+
+    @property
+    def _changed(self) -> int:
+        """How many coordinates can change if one user is replaced."""
+        return _changed(self.touched, self.size)
 
     def error_bound(self, beta: float, *, groups: tuple[tuple[int, int], ...] | None = None) -> float:
         """Returns E that, with probability at least 1 − ``beta``, no noise in any read exceeds in absolute value.
@@ -124,7 +129,7 @@ class SecureSum(NoisySum):
             units = self.factorisation.worst_variance * widest
             return super().error_bound(beta, groups=groups) + math.ldexp(units, -self.bits)
         ways = 2.0 * self.horizon * sum(number for number, _ in groups)
-        r2 = discrete.rounding_variance(2 * self.touched * self._noise.moved)
+        r2 = discrete.rounding_variance(self._changed * self._noise.moved)
         spread = math.sqrt(r2 * self.factorisation.worst_variance * widest / self._noise.least)
         reach = spread * math.sqrt(2 * math.log(ways / (1e-6 * beta)))
         found = super().error_bound(beta * (1 - 2e-6), groups=groups)
@@ -159,7 +164,7 @@ class SecureSum(NoisySum):
         indices, values = check_users(indices, values, self.size)
         whole = self.whole(values)
         if indices.shape[1] > self.touched:
-            raise InvalidPersonalData(f"a user has at most {self.touched} coordinates")
+            raise InvalidPersonalData(f"a user has at most {self.touched} values")
         if self.bound is not None:
             most = self.bound.l1 << self.fine
             if whole.size and (int(whole.max()) > most or int(whole.min()) < 0):
@@ -208,10 +213,15 @@ class SecureSum(NoisySum):
         return state._replace(noise=kept), (state.total + noise) * math.ldexp(1.0, -self.bits)
 
 
-def _rounded(shape: Factorisation, touched: int) -> float:
+def _changed(touched: int, size: int) -> int:
+    """Returns how many of ``size`` coordinates differ at most between two users with ``touched`` values each."""
+    return min(2 * touched, size)
+
+
+def _rounded(shape: Factorisation, changed: int) -> float:
     """Returns what rounding adds to the L2 norm of a user's shift, in grid units."""
     noise = integer_noise(shape)
-    return noise.inverse * noise.rounding * math.sqrt(shape.horizon * 2.0 * touched)
+    return noise.inverse * noise.rounding * math.sqrt(float(shape.horizon) * changed)
 
 
 def _shift(norm: float, l2: float, rounded: float) -> float:
@@ -245,7 +255,7 @@ def secure_sum(
         InvalidInput: If no grid is fine enough for exact sums of so many users.
     """
     noise = integer_noise(shape)
-    touched, fine = min(grid.touched, size), grid.fine
+    fine = grid.fine
     spread = math.sqrt(shape.worst_variance)
     unit = scale * (1.0 if shape.distribution == "gaussian" else math.sqrt(2))
     room = _EXACT - math.ceil(math.log2(capacity * grid.entry + REACH * unit * spread))
@@ -265,7 +275,7 @@ def secure_sum(
     elif budget is None:
         parameter = math.ceil(math.ldexp(scale, bits) ** 2)
     else:
-        parameter = _variance(shape, math.ldexp(sensitivity.l2, bits), touched, budget)
+        parameter = _variance(shape, math.ldexp(sensitivity.l2, bits), _changed(grid.touched, size), budget)
     return SecureSum(
         shape,
         size,
@@ -274,15 +284,15 @@ def secure_sum(
         bits=bits,
         fine=min(own, bits),
         sensitivity=sensitivity,
-        touched=touched,
+        touched=grid.touched,
         bound=bound,
     )
 
 
-def _variance(shape: Factorisation, l2: float, touched: int, budget: Budget) -> int:
+def _variance(shape: Factorisation, l2: float, changed: int, budget: Budget) -> int:
     """Returns the least variance, up to rounding, whose proven ε is at most the budget's."""
     noise = integer_noise(shape)
-    shift = _shift(noise.norm[0], l2, _rounded(shape, touched)) * math.sqrt(noise.norm[1])
+    shift = _shift(noise.norm[0], l2, _rounded(shape, changed)) * math.sqrt(noise.norm[1])
     mu = accounting.gaussian_mu(budget.epsilon - discrete.NEAR, budget.delta * (1 - discrete.NEAR))
-    r2 = discrete.rounding_variance(2 * touched * noise.moved) / noise.least
+    r2 = discrete.rounding_variance(changed * noise.moved) / noise.least
     return math.ceil((shift / mu) ** 2 * (1 + 1e-11) + r2)

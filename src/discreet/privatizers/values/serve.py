@@ -213,6 +213,9 @@ class PerturbedTables(Mechanism[RawBatch, Held, PerturbedValues]):
         rewards = np.ascontiguousarray(values[:, 2 * H :])
         if not ((rewards >= 0) & (rewards <= 1)).all():
             raise InvalidPersonalData("rewards must lie in [0, 1]")
+        fine = self.encoder.fine
+        if fine is not None and (np.ldexp(rewards, fine) % 1).any():
+            raise InvalidPersonalData(f"rewards must be multiples of 2^-{fine}")
         return np.ascontiguousarray(cells), np.ascontiguousarray((moves - m) % S), rewards
 
     def released(self, kept: Held, source: Source) -> tuple[Held, PerturbedValues]:
