@@ -427,16 +427,16 @@ def test_a_saved_agent_goes_on_bit_for_bit(trust, tmp_path):
 def test_an_interrupted_batch_is_as_if_it_had_not_begun(monkeypatch):
     agent, other = make(trust="shuffle"), make(trust="shuffle")
     expected = dc.simulate(other, TINY, seed=1).gaps
-    real, calls = TINY.sample_many, []
+    real, calls = TINY.draws, []
 
     def interrupted(*arguments):
         calls.append(arguments)
-        if len(calls) == 50:
+        if len(calls) == 3:
             raise KeyboardInterrupt
         return real(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(TINY, "sample_many", interrupted)
+        patch.setattr(TINY, "draws", interrupted)
         with pytest.raises(KeyboardInterrupt):
             dc.simulate(agent, TINY, seed=1)
     done = agent.count

@@ -187,6 +187,6 @@ def test_reports_off_the_grid_are_refused(case: str) -> None:
     report = agent.encoder.encode(trajectory, SecureSource())
     agent.mechanism.check(report, agent.encoder)
     values = report.values.copy()
-    values[-1] += 2.0**-50 if values[-1] < 1 else -(2.0**-50)
+    values[-1] = np.nextafter(values[-1], 0.5)
     with pytest.raises(InvalidPersonalData, match=r"2\^-|multiples"):
         agent.mechanism.check(replace(report, values=values), agent.encoder)
