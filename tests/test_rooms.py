@@ -22,6 +22,7 @@ ROOMS = [
     "privatizers",
     "agents",
     "runtime",
+    "live",
     "audit",
     "testing",
     "experiments",

@@ -15,6 +15,11 @@
     │   ├── DamagedStore                   a file of it is missing, truncated or altered; names it
     │   ├── LockedStore                    another process writes to it; names it
     │   └── DuplicateRun                   the run is there already
+    ├── LiveError                          a deployment cannot do what was asked (`discreet.live`)
+    │   ├── Closed                         a report comes too late: its batch is closed, or its time is over
+    │   ├── InvalidToken                   a token is not one that this deployment gave out
+    │   ├── RolledBack                     the database is older than what people have seen: nothing is released
+    │   └── Unavailable                    the database did not answer; to do the same again is safe
     ├── CheckFailed (AssertionError)       an environment or agent does not keep its contract (`discreet.testing`)
     └── MissingExtra (ImportError)         an optional dependency is not installed
 
@@ -35,16 +40,21 @@ __all__ = [
     "BudgetExceeded",
     "CapacityExceeded",
     "CheckFailed",
+    "Closed",
     "DamagedStore",
     "DiscreetError",
     "DuplicateRun",
     "InvalidInput",
     "InvalidPersonalData",
+    "InvalidToken",
+    "LiveError",
     "LockedStore",
     "MissingExtra",
     "NotReadable",
     "NumericalError",
+    "RolledBack",
     "StoreError",
+    "Unavailable",
     "UnknownName",
     "Unproven",
     "check_flag",
@@ -114,6 +124,26 @@ class LockedStore(StoreError):
 
 class DuplicateRun(StoreError):
     """The run is in the store already."""
+
+
+class LiveError(DiscreetError):
+    """A deployment cannot do what was asked."""
+
+
+class Closed(LiveError):
+    """A report comes too late: its batch is closed, or its time is over. It is never moved to a later batch."""
+
+
+class InvalidToken(LiveError):
+    """A token is not one that this deployment gave out."""
+
+
+class RolledBack(LiveError):
+    """The database is older than what people have seen, so what it would release has been released before."""
+
+
+class Unavailable(LiveError):
+    """The database did not answer; nothing was acknowledged, and to do the same again is safe."""
 
 
 class MissingExtra(DiscreetError, ImportError):

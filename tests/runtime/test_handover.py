@@ -23,6 +23,7 @@ from discreet.noise import Role
 from discreet.privacy import BitsReport, binomial
 from discreet.privatizers.counts.encode import RawEncoder
 from discreet.runtime import handover as files
+from discreet.runtime import records
 from discreet.runtime.fast import short_cut
 from tests.conftest import PRIVATE, TRUST, make_agent, met
 
@@ -323,7 +324,7 @@ def test_the_retired_agent_meets_nobody(tmp_path):
 
 def held(agent):
     """All that could change in an agent that is retired, and hands nothing out."""
-    kept = files._plain(agent.privatizer.reveal(), arrays := {})
+    kept = records._plain(agent.privatizer.reveal(), arrays := {})
     return (
         kept,
         {name: array.tobytes() for name, array in arrays.items()},

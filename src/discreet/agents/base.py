@@ -359,6 +359,19 @@ class LearningAgent:
             policies, users = policies[:0], users[:0]
         return Plan(version, start, size, policies.copy(), users, proposal.rest.copy(), encoder)
 
+    def next_round(self, state: Any, released: Any, count: int, rng: np.random.Generator) -> tuple[Any, Plan]:
+        """Returns what is learned with a release, and the plan that follows from it. Only ``rng`` moves.
+
+        Args:
+            state: What was learned before (`learned`).
+            released: What the last batch's end released.
+            count: Slots so far.
+            rng: The agent's own randomness.
+        """
+        size = self._next_size(count)
+        state, proposal = self._learn(state, released, count, size, rng)
+        return state, self._planned(proposal, released.version, count, size)
+
     def _replan(self) -> None:
         """Goes on from a release to the next plan; if it is interrupted, it is done anew when it is needed.
 
@@ -366,10 +379,8 @@ class LearningAgent:
         """
         released, count, drawn = self.privatizer.last, self.count, self.rng.bit_generator.state
         assert released is not None
-        size = self._next_size(count)
         try:
-            state, proposal = self._learn(self._mind.state, released, count, size, self.rng)
-            self._mind = _Mind(state, self._planned(proposal, released.version, count, size))
+            self._mind = _Mind(*self.next_round(self._mind.state, released, count, self.rng))
         except BaseException:
             self.rng.bit_generator.state = drawn
             raise

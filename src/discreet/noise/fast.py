@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from discreet.noise.secure import SecureSource
 from discreet.noise.source import Distribution, Source
 
 if TYPE_CHECKING:
@@ -90,12 +91,14 @@ class FastSource(Source):
         self.generator.bit_generator.state = mark
 
 
-def as_source(rng: Source | np.random.Generator) -> Source:
-    """Returns the source itself, or a fast one that draws from a generator."""
+def as_source(rng: Source | np.random.Generator | None) -> Source:
+    """Returns the source itself, a fast one that draws from a generator, or, without either, a secure one."""
     if type(rng) is FastSource:  # before the slow question whether it is another one: every report asks it
         return rng
     if isinstance(rng, np.random.Generator):
         return FastSource(rng)
     if isinstance(rng, Source):
         return rng
+    if rng is None:
+        return SecureSource()
     raise TypeError(f"expected a numpy.random.Generator or a discreet.noise.Source, got {type(rng).__name__}")

@@ -80,8 +80,17 @@ class PrivateCounts(Released):
 class Encoder(Protocol[R_co]):
     """At the user: public parameters, and what turns a trajectory into the report that leaves the device."""
 
-    def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator) -> R_co:
-        """Returns the report; raises, naming a field and its bound, if the trajectory is none of this environment."""
+    def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator | None = None) -> R_co:
+        """Returns the report; raises, naming a field and its bound, if the trajectory is none of this environment.
+
+        Noise comes from ``rng``, by default from the operating system.
+        """
+
+    def absent(self, rng: Source | np.random.Generator | None = None) -> R_co:
+        """Returns the report of somebody who did nothing: no visits, and all the noise that a report has.
+
+        It is within the bound that the sensitivity rests on, so replacing a person by an absent one is covered.
+        """
 
     def to_json(self) -> str:
         """Returns the public parameters, from which `discreet.privatizers.codec.from_json` makes the same encoder."""

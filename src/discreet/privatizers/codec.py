@@ -47,8 +47,11 @@ class AnyEncoder(Protocol):
     def kind(self) -> str:
         """Its name in JSON."""
 
-    def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator) -> Report:
+    def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator | None = None) -> Report:
         """At the user: returns the report."""
+
+    def absent(self, rng: Source | np.random.Generator | None = None) -> Report:
+        """Returns the report of somebody who did nothing."""
 
     def to_json(self) -> str:
         """Returns the public parameters."""

@@ -110,7 +110,7 @@ class ExactNoise:
         """Returns values rounded down to the grid."""
         return np.ldexp(np.floor(np.ldexp(values, self.bits)), -self.bits)
 
-    def perturb(self, vectors: NDArray[np.float64], rng: Source | np.random.Generator) -> NDArray[np.float64]:
+    def perturb(self, vectors: NDArray[np.float64], rng: Source | np.random.Generator | None) -> NDArray[np.float64]:
         """Returns ``vectors``, to the nearest grid point, with independent noise on every entry."""
         z = as_source(rng).integers(self.distribution, self.parameter, vectors.shape, numpy_only=True)
         whole = np.rint(np.ldexp(vectors, self.bits)).astype(np.int64)

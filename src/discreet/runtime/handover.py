@@ -17,9 +17,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import importlib
-import io
-import json
 import os
 import secrets
 import struct
@@ -33,32 +30,22 @@ from discreet.agents import make
 from discreet.errors import InvalidInput
 from discreet.noise import Role
 from discreet.noise.fast import FastSource
-from discreet.privatizers.codec import ENCODERS, from_json
+from discreet.runtime import records
 from discreet.runtime.fast import fast_source
 from discreet.sums import Secret
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
     from discreet.agents.base import LearningAgent
 
-__all__ = ["load", "pack", "save", "seal", "unpack", "unseal"]
+__all__ = ["blueprint", "load", "pack", "rebuilt", "save", "seal", "unpack", "unseal"]
 
 _MAGIC = b"discreet agent: personal data, to be loaded once\n"
 _VERSION = 2
 _HEAD = struct.Struct(">IQ")  # version, length of the body
 _DIGEST = hashlib.sha256().digest_size
-#: Rooms whose plain records (data classes, named tuples) a file may hold.
-_ROOMS = (
-    "discreet.agents.",
-    "discreet.mdp.",
-    "discreet.privacy.",
-    "discreet.privatizers.",
-    "discreet.runtime.",
-    "discreet.sums.",
-)
 
 
 def save(agent: LearningAgent, path: str | os.PathLike[str]) -> None:
@@ -115,32 +102,18 @@ def load(path: str | os.PathLike[str]) -> LearningAgent:
 
 def pack(agent: LearningAgent) -> bytes:
     """Returns all that is needed to go on exactly: personal data and noise. Nothing about the agent changes."""
-    arrays: dict[str, NDArray[Any]] = {}
-    document = json.dumps(_plain(_contents(agent), arrays), sort_keys=True)
-    buffer = io.BytesIO()
-    np.savez(buffer, document=np.frombuffer(document.encode(), dtype=np.uint8), **arrays)  # type: ignore[arg-type]
-    return buffer.getvalue()
+    return records.pack(_contents(agent))
 
 
 def _contents(agent: LearningAgent) -> dict[str, Any]:
-    private, seed, plan = agent.privatizer, agent.seed, agent.plan
+    private, plan = agent.privatizer, agent.plan
     # a secure source has nothing to keep: nobody can draw its noise again
     streams = {role.name: source.mark() for role, source in agent.sources.items() if isinstance(source, FastSource)}
     return {
         "discreet": __version__,
-        "agent": agent.name,
+        **blueprint(agent),
         "parts": [_kind(part) for part in (agent, private.mechanism, plan.encoder, agent.shuffler)],
-        "spec": agent.spec,
-        "episodes": agent.episodes,
-        "options": agent.options,
-        "seed": {
-            "entropy": seed.entropy,
-            "spawn_key": seed.spawn_key,
-            "pool_size": seed.pool_size,
-            "n_children_spawned": seed.n_children_spawned,
-        },
         "streams": {**streams, Role.AGENT.name: agent.rng.bit_generator.state},
-        "calibration": private.mechanism.calibration(),
         "kept": private.reveal(),
         "count": private.count,
         "version": private.version,
@@ -152,11 +125,26 @@ def _contents(agent: LearningAgent) -> dict[str, Any]:
     }
 
 
-def unpack(body: bytes) -> LearningAgent:
-    """Returns the agent that `pack` described. What was calibrated is taken from there, not calibrated anew."""
-    with np.load(io.BytesIO(body), allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    found = _whole(json.loads(arrays.pop("document").tobytes()), arrays)
+def blueprint(agent: LearningAgent) -> dict[str, Any]:
+    """Returns what an agent is, as plain records: its name, sizes, options and seed, and what was calibrated."""
+    seed = agent.seed
+    return {
+        "agent": agent.name,
+        "spec": agent.spec,
+        "episodes": agent.episodes,
+        "options": agent.options,
+        "seed": {
+            "entropy": seed.entropy,
+            "spawn_key": seed.spawn_key,
+            "pool_size": seed.pool_size,
+            "n_children_spawned": seed.n_children_spawned,
+        },
+        "calibration": agent.mechanism.calibration(),
+    }
+
+
+def rebuilt(found: dict[str, Any]) -> LearningAgent:
+    """Returns a new agent by its `blueprint`, with the noise that was calibrated then."""
     seed = {**found["seed"], "spawn_key": tuple(found["seed"]["spawn_key"])}
     agent = make(
         found["agent"],
@@ -166,6 +154,13 @@ def unpack(body: bytes) -> LearningAgent:
         **found["options"],
     )
     agent.mechanism.recalibrate(found["calibration"])
+    return agent
+
+
+def unpack(body: bytes) -> LearningAgent:
+    """Returns the agent that `pack` described. What was calibrated is taken from there, not calibrated anew."""
+    found = records.unpack(body)
+    agent = rebuilt(found)
     learned, kept = agent.unpack_learned(found["learned"]), found["kept"]
     for name, read, built in (("state", kept, agent.privatizer.reveal()), ("plans", learned, agent.learned)):
         if type(read) is not type(built):  # it would be missed when the file is used up
@@ -191,79 +186,18 @@ def _stacked(reports: Sequence[Any]) -> dict[str, Any]:
     if not reports:
         return {}
     kind = type(reports[0])
-    if not _is_record(kind) or any(type(report) is not kind for report in reports):
+    if not records.is_record(kind) or any(type(report) is not kind for report in reports):
         raise InvalidInput("this agent cannot be saved: the reports in transit are not all of one known kind")
     names = [field.name for field in dataclasses.fields(kind)]
-    return {"kind": _name(kind), **{name: np.stack([getattr(r, name) for r in reports]) for name in names}}
+    return {"kind": records.name_of(kind), **{name: np.stack([getattr(r, name) for r in reports]) for name in names}}
 
 
 def _unstacked(stacked: dict[str, Any]) -> list[Any]:
     if not stacked:
         return []
-    kind = _record(stacked.pop("kind"))
+    kind = records.record(stacked.pop("kind"))
     rows = zip(*stacked.values(), strict=True)
     return [kind(*(x.copy() if x.ndim else x.item() for x in row)) for row in rows]
-
-
-def _is_record(kind: type[Any]) -> bool:
-    """Whether a class is a plain record of ours: its fields are all that there is."""
-    named = issubclass(kind, tuple) and hasattr(kind, "_fields")
-    return f"{kind.__module__}.".startswith(_ROOMS) and (named or dataclasses.is_dataclass(kind))
-
-
-def _name(kind: type[Any]) -> str:
-    return f"{kind.__module__}:{kind.__qualname__}"
-
-
-def _record(name: str) -> type[Any]:
-    module, _, qualname = name.partition(":")
-    if not f"{module}.".startswith(_ROOMS) or "." in qualname:
-        raise InvalidInput("it holds a record that is none of ours")
-    kind = getattr(importlib.import_module(module), qualname, None)
-    if not isinstance(kind, type) or not _is_record(kind):
-        raise InvalidInput("it holds a record that is none of ours")
-    return kind
-
-
-def _plain(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
-    """Returns what JSON can hold, and puts the arrays into ``arrays``."""
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        name = f"array{len(arrays)}"
-        arrays[name] = value
-        return {"$array": name}
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, dict):
-        return {key: _plain(item, arrays) for key, item in value.items()}
-    if ENCODERS.get(getattr(value, "kind", "")) is type(value):
-        return {"$encoder": value.to_json()}
-    if _is_record(type(value)):
-        names = getattr(value, "_fields", None) or [field.name for field in dataclasses.fields(value)]
-        fields = {name: _plain(getattr(value, name), arrays) for name in names}
-        return {"$record": _name(type(value)), "fields": fields}
-    if isinstance(value, list | tuple):
-        kind = "$tuple" if isinstance(value, tuple) else "$list"
-        return {kind: [_plain(item, arrays) for item in value]}
-    if value is None or type(value) in (bool, int, float, str):
-        return value
-    raise InvalidInput(f"this agent cannot be saved: it holds a {type(value).__name__}")
-
-
-def _whole(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
-    """The inverse of `_plain`."""
-    if not isinstance(value, dict):
-        return value
-    if "$array" in value:
-        return arrays[value["$array"]]
-    if "$list" in value:
-        return [_whole(item, arrays) for item in value["$list"]]
-    if "$tuple" in value:
-        return tuple(_whole(item, arrays) for item in value["$tuple"])
-    if "$encoder" in value:
-        return from_json(value["$encoder"])
-    if "$record" in value:
-        return _record(value["$record"])(**_whole(value["fields"], arrays))
-    return {key: _whole(item, arrays) for key, item in value.items()}
 
 
 def _rebuilt(body: bytes) -> LearningAgent:

@@ -143,6 +143,13 @@ class RawEncoder(LayoutEncoder):
         """Returns the contribution: coordinates and values."""
         return RawReport(*self.contribution(trajectory))
 
+    def absent(self, rng: Source | np.random.Generator | None = None) -> RawReport:
+        """Returns zeros, at coordinates that somebody could have."""
+        spec = self.layout.spec
+        nowhere = np.zeros((1, spec.horizon + 1), dtype=np.int64)
+        indices, values = self.contributions(nowhere, nowhere[:, 1:], np.zeros((1, spec.horizon)))
+        return RawReport(indices[0], np.zeros_like(values[0]))
+
 
 @dataclass(frozen=True)
 class NoisyEncoder(LayoutEncoder):
@@ -206,15 +213,19 @@ class NoisyEncoder(LayoutEncoder):
             return sensitivity.l1 / self.scale <= epsilon
         return gaussian_hides(sensitivity.l2 / self.scale, epsilon, delta)
 
-    def perturb(self, vectors: NDArray[np.float64], rng: Source | np.random.Generator) -> NDArray[np.float64]:
+    def perturb(self, vectors: NDArray[np.float64], rng: Source | np.random.Generator | None) -> NDArray[np.float64]:
         """Returns ``vectors`` with independent noise on every entry."""
         if self.exact is not None:
             return self.exact.perturb(vectors, rng)
         return vectors + as_source(rng).noise(self.distribution, self.scale, vectors.shape)
 
-    def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator) -> NoisyReport:
+    def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator | None = None) -> NoisyReport:
         """Returns the noisy vector."""
         return NoisyReport(self.perturb(self.vector(trajectory), rng))
+
+    def absent(self, rng: Source | np.random.Generator | None = None) -> NoisyReport:
+        """Returns noise alone."""
+        return NoisyReport(self.perturb(np.zeros(self.layout.size), rng))
 
 
 @dataclass(frozen=True)
@@ -289,11 +300,19 @@ class BinomialEncoder(LayoutEncoder):
         # 1 stays 1, a real reward is rounded at random
         return indices, (source.random(len(values)) < values).astype(np.int64)
 
-    def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator) -> BitsReport:
+    def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator | None = None) -> BitsReport:
         """Returns all messages, (counters, messages)."""
         source = as_source(rng)
+        return self._messages(*self.touched(trajectory, source), source)
+
+    def absent(self, rng: Source | np.random.Generator | None = None) -> BitsReport:
+        """Returns data bits that are all 0, and noise bits."""
+        nothing = np.zeros(0, dtype=np.int64)
+        return self._messages(nothing, nothing, as_source(rng))
+
+    def _messages(self, indices: NDArray[np.int64], values: NDArray[np.int64], source: Source) -> BitsReport:
         counts = np.zeros(self.layout.size, dtype=np.int64)
-        np.add.at(counts, *self.touched(trajectory, source))
+        np.add.at(counts, indices, values)
         data = np.arange(self.data_bits) < counts[:, None]
         noise = source.random((self.layout.size, self.noise_bits)) < self.probability
         return BitsReport(np.concatenate([data, noise], axis=1))

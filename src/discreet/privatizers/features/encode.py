@@ -100,6 +100,12 @@ class RawFeatureEncoder(_FeatureEncoder):
         features, targets = self._own(trajectory)
         return RawFeatureReport(features[0], targets[0])
 
+    def absent(self, rng: Source | np.random.Generator | None = None) -> RawFeatureReport:
+        """Returns zeros."""
+        spec = self.layout.spec
+        width = spec.reward_dimension + spec.dimension
+        return RawFeatureReport(np.zeros((spec.horizon, width)), np.zeros((spec.horizon, 2)))
+
 
 @dataclass(frozen=True, eq=False)
 class NoisyFeatureEncoder(_FeatureEncoder):
@@ -150,12 +156,16 @@ class NoisyFeatureEncoder(_FeatureEncoder):
             return self.exact.hides(shift, self.layout.size, epsilon, delta, rounded=True)
         return gaussian_hides(shift / self.scale, epsilon, delta)
 
-    def perturb(self, vectors: NDArray[np.float64], rng: Source | np.random.Generator) -> NDArray[np.float64]:
+    def perturb(self, vectors: NDArray[np.float64], rng: Source | np.random.Generator | None) -> NDArray[np.float64]:
         """Returns ``vectors`` with independent noise on every entry."""
         if self.exact is not None:
             return self.exact.perturb(vectors, rng)
         return vectors + as_source(rng).noise("gaussian", self.scale, vectors.shape)
 
-    def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator) -> NoisyReport:
+    def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator | None = None) -> NoisyReport:
         """Returns the noisy vector."""
         return NoisyReport(self.perturb(self.vector(trajectory), rng))
+
+    def absent(self, rng: Source | np.random.Generator | None = None) -> NoisyReport:
+        """Returns noise alone."""
+        return NoisyReport(self.perturb(np.zeros(self.layout.size), rng))

@@ -166,11 +166,18 @@ class FirstVisitEncoder:
         indices, ones = self.contributions(trajectory.states[None], trajectory.actions[None], rewards, draws)
         return indices[0], ones[0].astype(np.int64)
 
-    def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator) -> BitsReport:
+    def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator | None = None) -> BitsReport:
         """Returns all messages, (counters, messages)."""
         source = as_source(rng)
         indices, ones = self.touched(trajectory, source)
+        return self._messages(indices[ones > 0], source)
+
+    def absent(self, rng: Source | np.random.Generator | None = None) -> BitsReport:
+        """Returns data bits that are all 0, and noise bits."""
+        return self._messages(np.zeros(0, dtype=np.int64), as_source(rng))
+
+    def _messages(self, indices: NDArray[np.int64], source: Source) -> BitsReport:
         data = np.zeros((self.size, 1), dtype=np.bool_)
-        data[indices[ones > 0]] = True
+        data[indices] = True
         noise = source.random((self.size, self.noise_bits, 2)) < (self.probability, 1 - self.probability)
         return BitsReport(np.concatenate([data, noise.reshape(self.size, -1)], axis=1))

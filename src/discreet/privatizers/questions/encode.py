@@ -117,15 +117,23 @@ class QuestionEncoder:
         first = int(np.argmax(there))
         return int(draw < trajectory.rewards[first]) if about else int(trajectory.states[first + 1])
 
-    def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator) -> AnswerReport:
+    def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator | None = None) -> AnswerReport:
         """Returns the question and the randomised answer."""
         trajectory.check(self.layout.spec)
-        draws = as_source(rng).random(self.draws)
+        return self._hidden(trajectory, as_source(rng))
+
+    def absent(self, rng: Source | np.random.Generator | None = None) -> AnswerReport:
+        """Returns the randomised answer "none"."""
+        return self._hidden(None, as_source(rng))
+
+    def _hidden(self, trajectory: Trajectory | None, source: Source) -> AnswerReport:
+        draws = source.random(self.draws)
         question = self.question(draws[0])
         randomiser = self.randomisers[question // self.layout.cells]
         support = np.zeros(self.width, dtype=np.bool_)
         k = randomiser.size
-        support[:k] = randomiser.decide(self.answer(trajectory, question, draws[1]), draws[2 : 2 + k])
+        answer = k - 1 if trajectory is None else self.answer(trajectory, question, draws[1])
+        support[:k] = randomiser.decide(answer, draws[2 : 2 + k])
         return AnswerReport(question, support)
 
     def hides(self, epsilon: float, delta: float) -> bool:

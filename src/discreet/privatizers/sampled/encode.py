@@ -62,7 +62,7 @@ class SampledEncoder(LayoutEncoder):
         """Returns whether a report is (ε, δ)-private."""
         return self.randomiser.loss <= epsilon
 
-    def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator) -> SampledReport:
+    def encode(self, trajectory: Trajectory, rng: Source | np.random.Generator | None = None) -> SampledReport:
         """Returns the step and the randomised answer."""
         trajectory.check(self.layout.spec)
         source = as_source(rng)
@@ -70,3 +70,10 @@ class SampledEncoder(LayoutEncoder):
         bit = int(source.chance() < trajectory.rewards[h])
         step = 0 if self.layout.stationary else h
         return SampledReport(step, self.randomiser.report(self.value(trajectory, h, bit), source))
+
+    def absent(self, rng: Source | np.random.Generator | None = None) -> SampledReport:
+        """Returns the randomised answer about a value drawn at random: there is none that says "nothing"."""
+        source = as_source(rng)
+        h = source.integer(self.layout.spec.horizon)
+        value = source.integer(self.randomiser.size)
+        return SampledReport(0 if self.layout.stationary else h, self.randomiser.report(value, source))

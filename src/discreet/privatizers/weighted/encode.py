@@ -99,6 +99,13 @@ class WeightedEncoder:
         )
         return RawReport(indices[0], values[0])
 
+    def absent(self, rng: Source | np.random.Generator | None = None) -> RawReport:
+        """Returns zeros, at coordinates that somebody could have."""
+        H = self.layout.spec.horizon
+        nowhere, nothing = np.zeros((1, H + 1), dtype=np.int64), np.zeros((len(self.layout.blocks), 1, H))
+        indices, values = self._coordinates(nowhere, nowhere[:, 1:], nothing, nothing)
+        return RawReport(indices[0], values[0])
+
     def _weigh(self, trajectory: Trajectory) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns w and d of every block and step, (blocks, H) each: what the compiled `_kernels.weigh` does."""
         layout, A, start = self.layout, self.layout.spec.actions, 0

@@ -1,0 +1,105 @@
+"""Real people, one at a time: a deployment keeps slots, reports, releases and plans in a database.
+
+::
+
+    from discreet import live
+
+    d = live.create("sqlite:///steps.db", "steps.toml")
+    ticket = d.start(person="pseudonym")
+    report = ticket.encoder.encode(trajectory)      # on the person's device
+    d.report(ticket.token, report)                  # durable when it returns
+    d.close_due()                                   # releases and plans what is due
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from discreet.errors import InvalidInput
+from discreet.live.config import Config, read
+from discreet.live.deployment import Deployment, Release, Ticket, learner_of, new_document
+from discreet.live.keys import Keys, new_key
+from discreet.live.shuffler import Shuffler, Terms
+from discreet.live.stores import connect, sql
+from discreet.noise import Role
+from discreet.noise.fast import FastSource
+from discreet.runtime import handover, records
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from discreet.live.stores.base import Connection, Store
+
+__all__ = ["Config", "Deployment", "Release", "Shuffler", "Terms", "Ticket", "create", "names", "open", "read"]
+
+
+def create(
+    url: str | Store, config: Mapping[str, Any] | str | os.PathLike[str] | Config, *, now: float | None = None
+) -> Deployment:
+    """Makes a new deployment: calibrates its noise, charges its population's ledger and plans the first batch.
+
+    Args:
+        url: ``"sqlite:///file.db"``, ``"postgresql://…"`` or ``"memory:"``; or a store that is open.
+        config: A dict, or the path of a TOML file; see `discreet.live.config.Config`.
+        now: The time; the clock's by default.
+
+    Raises:
+        InvalidInput: If the configuration is wrong, or the name is taken.
+        BudgetExceeded: If the population's ledger has no room for it. Nothing is made then.
+    """
+    wanted = config if isinstance(config, Config) else read(config)
+    agent = wanted.make(wanted.seed)
+    document, plan = new_document(agent, wanted), agent.plan
+    source = agent.sources[Role.NOISE]
+    stream = source.mark() if isinstance(source, FastSource) else None
+    secret = records.pack({"kept": agent.privatizer.reveal(), "stream": stream})
+    built, learner = records.pack(handover.blueprint(agent)), learner_of(agent, agent.learned, agent.rng)
+    keys = Keys(new_key(), new_key(), None)
+    moment = time.time() if now is None else now
+    store = connect(url) if isinstance(url, str) else url
+
+    def made(db: Connection) -> None:
+        if db.row(sql.BUILT, name=wanted.name) is not None:
+            raise InvalidInput(f"there is a deployment {wanted.name!r} already: open it, or take another name")
+        text, name = json.dumps(document), wanted.name
+        db.run(sql.NEW_DEPLOYMENT, name=name, document=text, built=built, size=plan.size, now=moment)
+        db.run(sql.NEW_KEYS, name=name, **keys._asdict())
+        db.run(sql.NEW_SECRET, name=name, version=0, body=secret)
+        db.run(sql.NEW_LEARNER, name=name, version=0, body=learner)
+        db.run(sql.NEW_PLAN, name=name, version=0, body=plan.to_json(), hash=plan.hash)
+
+    try:
+        store.do(made, alone=True)
+    except BaseException:
+        if isinstance(url, str):
+            store.close()
+        raise
+    return Deployment(store, wanted.name)
+
+
+def open(url: str | Store, name: str) -> Deployment:  # noqa: A001
+    """Opens a deployment that was made before: on this machine or another, after a crash or beside other processes.
+
+    Raises:
+        InvalidInput: If there is none of that name.
+    """
+    store = connect(url) if isinstance(url, str) else url
+    try:
+        return Deployment(store, name)
+    except BaseException:
+        if isinstance(url, str):
+            store.close()
+        raise
+
+
+def names(url: str | Store) -> list[str]:
+    """Returns the names of the deployments in a database."""
+    store = connect(url) if isinstance(url, str) else url
+    try:
+        return store.do(lambda db: [row[0] for row in db.rows(sql.NAMES)])
+    finally:
+        if isinstance(url, str):
+            store.close()

@@ -1,0 +1,179 @@
+"""What happens to the rows of a deployment: each function runs in one transaction, and decides from rows alone.
+
+Nothing here looks at what people report. Slots are given out in the order of starts, and batches close by starts and
+the clock (with ``timing = "public"``, also by who has reported).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from discreet.errors import Closed, InvalidInput, LiveError, RolledBack
+from discreet.live import points
+from discreet.live.stores import sql
+
+if TYPE_CHECKING:
+    from discreet.live.config import Config
+    from discreet.live.stores.base import Connection
+
+__all__ = ["Deployed", "Place", "close_if_due", "deployed", "due", "erase", "report", "roll_back", "start"]
+
+
+class Deployed(NamedTuple):
+    """The row of a deployment.
+
+    Attributes:
+        state: ``"open"``, ``"complete"`` (all slots are used up) or ``"rolled-back"``.
+        version: Releases so far: the number of the current batch.
+        planned: Whether the current batch has its plan.
+        size: Slots of the current batch.
+        issued: How many of them are given out.
+        opened: When the batch began.
+        latest: When the last slot was given out.
+        closing: Whether no more reports are taken, because the release is being made.
+    """
+
+    state: str
+    version: int
+    planned: int
+    size: int
+    issued: int
+    opened: float
+    latest: float
+    closing: int
+
+
+class Place(NamedTuple):
+    """What somebody who starts is given: a slot, or none.
+
+    Attributes:
+        version: Of the batch, or of the newest plan.
+        slot: None if nothing is collected.
+        started: When the slot was given out.
+    """
+
+    version: int
+    slot: int | None
+    started: float
+
+
+def deployed(db: Connection, name: str, *, held: bool = False) -> Deployed:
+    """Returns a deployment's row."""
+    row = db.row(sql.DEPLOYMENT_HELD if held else sql.DEPLOYMENT, name=name)
+    if row is None:
+        raise InvalidInput(f"there is no deployment {name!r} in this database")
+    return Deployed(*row)
+
+
+def _check_state(row: Deployed) -> None:
+    if row.state == "rolled-back":
+        raise RolledBack(
+            "this database is older than what people have seen (a backup was restored): nothing more is released"
+        )
+
+
+def start(db: Connection, config: Config, person: bytes | None, now: float) -> Place:
+    """Gives out the next slot, or the same one again to the same person."""
+    db.lock(config.name, alone=False)
+    row = deployed(db, config.name, held=True)
+    _check_state(row)
+    nothing = Place(row.version if row.planned else row.version - 1, None, now)
+    taking = bool(row.state == "open" and row.planned and not row.closing)
+    if person is not None:
+        own = db.rows(sql.SLOTS_OF, name=config.name, person=person)
+        for version, slot, started, erased in own:
+            if taking and version == row.version and not erased and _again(db, config, version, slot):
+                return Place(version, slot, started)
+        if len(own) >= config.episodes_per_person:
+            return nothing
+    if not taking or row.issued >= row.size or (config.window is not None and now > row.opened + config.window):
+        return nothing
+    db.run(sql.NEW_SLOT, name=config.name, version=row.version, slot=row.issued, person=person, now=now)
+    db.run(sql.ISSUE, name=config.name, latest=max(now, row.latest))
+    points.reached("start: before the commit")
+    return Place(row.version, row.issued, now)
+
+
+def _again(db: Connection, config: Config, version: int, slot: int) -> bool:
+    """Whether a person who starts again has this slot again: always, or until they reported if they may have more."""
+    if config.episodes_per_person == 1:
+        return True
+    return db.row(sql.REPORTED, name=config.name, version=version, slot=slot) is None
+
+
+def report(db: Connection, config: Config, version: int, slot: int, body: bytes, now: float) -> None:
+    """Keeps a report that was checked; the first one of a slot counts, and all others are like it."""
+    db.lock(config.name, alone=False)
+    row = deployed(db, config.name)
+    _check_state(row)
+    if version < row.version or row.closing or row.state != "open":
+        raise Closed("the batch of this report is closed: it is not moved to a later one")
+    found = db.row(sql.SLOT, name=config.name, version=version, slot=slot)
+    if version > row.version or found is None:
+        raise _Newer
+    if db.row(sql.REPORTED, name=config.name, version=version, slot=slot) is not None:
+        return
+    started, erased = found
+    if erased:
+        raise Closed("this episode was erased")
+    if now > started + config.report_within:
+        raise Closed(f"a report is taken within {config.report_within:g} s of the start")
+    db.run(sql.NEW_REPORT, name=config.name, version=version, slot=slot, body=body)
+    points.reached("report: before the commit")
+
+
+class _NewerError(LiveError):
+    """A valid token names what this database has not reached."""
+
+
+_Newer = _NewerError("this token was given out later than this database remembers")
+
+
+def roll_back(db: Connection, name: str) -> None:
+    """Notes that the database is older than what people have seen."""
+    db.lock(name, alone=True)
+    row = deployed(db, name, held=True)
+    if row.state != "complete":
+        db.run(sql.SET_STATE, name=name, state="rolled-back")
+
+
+def erase(db: Connection, config: Config, version: int, slot: int) -> str:
+    """Deletes a report and makes its slot absent, if its batch is not closed; says what became of it."""
+    db.lock(config.name, alone=False)
+    row = deployed(db, config.name)
+    if version != row.version or row.closing or row.state != "open":
+        return "closed"
+    db.run(sql.ERASE_REPORT, name=config.name, version=version, slot=slot)
+    db.run(sql.ERASE_SLOT, name=config.name, version=version, slot=slot)
+    return "erased"
+
+
+def due(db: Connection, config: Config, row: Deployed, now: float) -> bool:
+    """Whether the current batch closes now: by starts and the clock, and if timing is public also by reports."""
+    if row.state != "open" or not row.planned or row.size == 0:
+        return False
+    full = row.issued >= row.size
+    over = config.window is not None and now > row.opened + config.window
+    if not full and not over:
+        return False
+    last = row.latest if full or config.window is None else max(row.latest, row.opened + config.window)
+    if now > last + config.report_within:
+        return True
+    if config.timing == "private":
+        return False
+    since = now - config.report_within
+    (awaited,) = db.rows(sql.AWAITED, name=config.name, version=row.version, since=since)[0]
+    return bool(awaited == 0)
+
+
+def close_if_due(db: Connection, config: Config, now: float) -> Deployed:
+    """Takes no more reports if the batch is due; returns the row as it is then."""
+    row = deployed(db, config.name)
+    _check_state(row)
+    if not row.closing and due(db, config, row, now):
+        db.lock(config.name, alone=True)
+        row = deployed(db, config.name, held=True)
+        if not row.closing and due(db, config, row, now):
+            db.run(sql.CLOSE, name=config.name, version=row.version)
+            row = row._replace(closing=1)
+    return row

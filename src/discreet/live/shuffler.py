@@ -1,0 +1,160 @@
+"""The party between devices and server under `Shuffle`, with a database of its own.
+
+It adds the bits of a report to its batch's counters and notes that the slot is used, in one transaction, and keeps no
+report. A multiset of bits is its number of ones and its size, so counters are all that mixing leaves. It knows from the
+plan how many slots there are and how many messages each sends, takes nothing else, and fills the slots of people who
+stayed away with reports of noise alone: the noise of a batch is what was calibrated, whoever came.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from discreet.errors import Closed, InvalidInput, InvalidPersonalData, InvalidToken
+from discreet.live import points
+from discreet.live.keys import read_token
+from discreet.live.stores import connect, sql
+from discreet.noise import as_source
+from discreet.privacy import ShuffledBatch
+from discreet.privacy.messages import BitsReport
+from discreet.privatizers.codec import from_json, from_wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from discreet.live.stores.base import Connection, Store
+    from discreet.noise import Source
+
+__all__ = ["Shuffler", "Terms"]
+
+
+class Terms(NamedTuple):
+    """What a shuffler must know of a batch: public, but for the key.
+
+    Attributes:
+        deployment: Its name.
+        version: Number of the batch.
+        size: Slots.
+        encoder: What people run, as JSON.
+        key: What tokens are checked with.
+    """
+
+    deployment: str
+    version: int
+    size: int
+    encoder: str
+    key: bytes
+
+    def __repr__(self) -> str:
+        return f"<Terms of batch {self.version} of {self.deployment!r}: {self.size} slots>"
+
+
+class Shuffler:
+    """Mixes the reports of one deployment.
+
+    Args:
+        url: Of its own database: never the server's, and never restored from a backup, because a batch that is closed
+            twice would be hidden by two draws of noise.
+        terms: Returns the terms of a batch by its version: asks the server.
+        source: Of the noise for slots of absent people; the operating system by default.
+
+    Guarantee:
+        What it hands on of a batch is the sum of exactly ``size`` reports, each with its noise bits.
+    """
+
+    def __init__(self, url: str | Store, terms: Callable[[int], Terms], source: Source | None = None) -> None:
+        self.store = connect(url) if isinstance(url, str) else url
+        self._ask, self._source = terms, as_source(source)
+        self._known: dict[int, tuple[Terms, Any]] = {}
+
+    def _terms(self, version: int) -> tuple[Terms, Any]:
+        """Returns terms and encoder of a batch, and remembers the newest."""
+        if version not in self._known:
+            terms = self._ask(version)
+            encoder: Any = from_json(terms.encoder, ("binomial", "first-visits"))
+            zeros = np.zeros(encoder.size, dtype=np.int64).tobytes()
+            given = {"name": terms.deployment, "version": version, "size": terms.size, "encoder": terms.encoder}
+            self.store.do(lambda db: db.run(sql.NEW_MIXED, **given, ones=zeros))
+            row = self.store.do(lambda db: db.row(sql.MIXED, name=terms.deployment, version=version))
+            if row is None or row[:2] != (terms.size, terms.encoder):
+                raise InvalidInput(f"the terms of batch {version} have changed since its first report")
+            newer = {number: found for number, found in self._known.items() if number >= version - 1}
+            self._known = {**newer, version: (terms, encoder)}
+        return self._known[version]
+
+    def report(self, token: str, report: BitsReport | str | bytes, *, version: int | None = None) -> str:
+        """Adds a report's bits to the counters of its batch; it is durable when this returns, and again is fine.
+
+        Args:
+            token: The ticket's.
+            report: What the encoder made, or its text.
+            version: Of the ticket; by default what the token says.
+
+        Raises:
+            InvalidToken: If the token is none of the deployment's.
+            InvalidPersonalData: If the report is not what the encoder makes.
+            Closed: If the batch has been handed on.
+        """
+        claimed = version if version is not None else _claimed(token)
+        terms, encoder = self._terms(claimed)
+        version, slot = read_token(terms.key, terms.deployment, token)
+        if version != terms.version or slot >= terms.size:
+            raise InvalidToken("this token is none of this batch's")
+        parsed = report if isinstance(report, BitsReport) else from_wire(report, encoder)
+        shape = (encoder.size, encoder.messages)
+        if not isinstance(parsed, BitsReport) or parsed.bits.shape != shape or parsed.bits.dtype != np.bool_:
+            raise InvalidPersonalData(f"a report must have {shape[1]} bits for each of {shape[0]} counters")
+        ones = parsed.bits.sum(axis=1, dtype=np.int64)
+        self.store.do(lambda db: _add(db, terms, slot, ones))
+        points.reached("shuffler: committed, not answered")
+        return "recorded"
+
+    def close(self, version: int) -> ShuffledBatch:
+        """Fills the slots of absent people, closes the batch and returns its counters; the same ones however often."""
+        terms, encoder = self._terms(version)
+        ones = self.store.do(lambda db: self._closed(db, terms, encoder), alone=True)
+        points.reached("shuffler: batch closed")
+        self.store.tidy()
+        return ShuffledBatch(ones, terms.size * encoder.messages, terms.size, version)
+
+    def _closed(self, db: Connection, terms: Terms, encoder: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+        given = {"name": terms.deployment, "version": terms.version}
+        row = db.row(sql.MIXED_HELD, **given)
+        assert row is not None
+        ones = np.frombuffer(bytes(row[2]), dtype=np.int64).copy()
+        if row[3]:
+            return ones
+        (used,) = db.rows(sql.USED, **given)[0]
+        for _ in range(terms.size - used):
+            ones += encoder.absent(self._source).bits.sum(axis=1, dtype=np.int64)
+        points.reached("shuffler: absent slots filled")
+        db.run(sql.CLOSE_MIXED, **given, ones=ones.tobytes())
+        db.run(sql.FORGET_USED, **given)
+        return ones
+
+    def shut(self) -> None:
+        """Leaves the database."""
+        self.store.close()
+
+
+def _claimed(token: str) -> int:
+    """Returns the version that a token says it is of; whether that is true is checked later."""
+    first = token.split(".", 1)[0] if isinstance(token, str) else ""
+    if not (first.isascii() and first.isdigit() and len(first) < 16):
+        raise InvalidToken("this token is none of this deployment's")
+    return int(first)
+
+
+def _add(db: Connection, terms: Terms, slot: int, ones: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+    given = {"name": terms.deployment, "version": terms.version}
+    row = db.row(sql.MIXED_HELD, **given)
+    assert row is not None
+    if row[3]:
+        raise Closed("the batch of this report is closed: it is not moved to a later one")
+    if db.run(sql.USE, **given, slot=slot) == 0:
+        return
+    total = np.frombuffer(bytes(row[2]), dtype=np.int64) + ones
+    db.run(sql.SET_MIXED, **given, ones=total.tobytes())
+    points.reached("shuffler: before the commit")
