@@ -172,7 +172,7 @@ class _Factored(IntegerNoise):
 class _Optimal(IntegerNoise):
     """Keeps all draws."""
 
-    usual = 38
+    usual = 34
     most = 44
 
     def __init__(self, shape: Optimal, wide: int = 0) -> None:
