@@ -270,3 +270,17 @@ def test_errors_cover_rewards_that_people_round_down(case: str) -> None:
     unit = secure.encoder.exact.unit if "local" in case else 2.0**-secure.sum.fine
     assert secure.error - found["fast"].error >= 5000 * layout.shift * unit * 0.99
     assert secure.error < found["fast"].error * 1.01
+
+
+def test_a_batch_whose_noise_runs_over_can_be_observed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches people who are counted although nothing was released, or lost although they came."""
+    agent = made("central counts, factored")
+    trajectory = SMALL.sample(agent.policy, np.random.default_rng(0))
+    batch = agent.shuffler([agent.encoder.encode(trajectory, SecureSource())], SecureSource())
+    with monkeypatch.context() as patched:
+        patched.setattr(SecureSource, "integers", lambda *_, **__: np.full(agent.mechanism.sum.size, 2**61))
+        with pytest.raises(OverflowError, match="nothing was released"):
+            agent.observe(batch)
+    assert (agent.count, agent.privatizer.version) == (0, 0)
+    agent.observe(batch)
+    assert (agent.count, agent.privatizer.version) == (1, 1)

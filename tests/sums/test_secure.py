@@ -245,6 +245,20 @@ def test_a_draw_takes_one_random_word(name: str, delta: float, epsilon: float) -
         assert table(law).shift <= NARROW
 
 
+@pytest.mark.parametrize("name", ["factored", "optimal"])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_draw_that_would_run_over_releases_nothing(name: str, sign: int) -> None:
+    """Catches a mode that wraps around: draws beyond 64 standard deviations are refused, and the state stays."""
+    sum_ = built(name, size=3)
+    spread = math.isqrt(sum_.parameter)
+    state, _ = sum_.released(sum_.start(), SecureSource())
+    kept, largest = repr(state), np.array([0, sign * 64 * spread, 0])
+    sum_.released(state, Given([largest]))  # still within
+    with pytest.raises(OverflowError, match="nothing was released"):
+        sum_.released(state, Given([largest << 22]))
+    assert repr(state) == kept
+
+
 def test_a_sum_goes_on_elsewhere_as_it_was_built() -> None:
     """Catches a hand-over after which modes are read in other units."""
     sum_, other = built("factored", epsilon=1e-5, fine=25, reads=60), built("factored", reads=60)
