@@ -274,3 +274,20 @@ def test_a_sample_that_does_not_fit_is_refused(monkeypatch):
 def test_the_margin_is_that_of_the_proof():
     assert table(GAUSSIAN.law).margin == MARGIN
     assert table(GAUSSIAN.law) is table(Noise("gaussian", Fraction(20, 2)).law)  # kept
+
+
+@CODES
+def test_a_second_look_is_always_taken(numpy_only, monkeypatch):
+    """Catches a small release whose time tells whether one of its trials was asked again, and so something of it."""
+    calls = {"attempt": 0, "decide": 0}
+    for name in calls:
+        right = getattr(discrete, name)
+
+        def counted(*args, right=right, name=name, **options):
+            calls[name] += 1
+            return right(*args, **options)
+
+        monkeypatch.setattr(discrete, name, counted)
+    for _ in range(200):
+        sample(table(GAUSSIAN.law), 1, numpy_only=numpy_only)
+    assert calls["decide"] == calls["attempt"] >= 200

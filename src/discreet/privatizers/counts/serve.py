@@ -256,7 +256,10 @@ class CentralCounts(CentralSum, Mechanism[RawBatch, SumState, PrivateCounts]):
         """Returns what no error of any count exceeds, ever, with probability 1 − ``failure``."""
         single = ((self.layout.size, 1),)  # every released coordinate, and derived visits: sums of S transitions
         derived = () if self.layout.visits else ((self.layout.cells, self.layout.spec.states),)
-        return self.sum.error_bound(failure, groups=single + derived)
+        found = self.sum.error_bound(failure, groups=single + derived)
+        if isinstance(self.sum, SecureSum) and self.layout.rewards:  # people round rewards down
+            found += math.ldexp(float(self.sum.capacity * self.layout.shift), -self.sum.fine)
+        return found
 
     def first(self, kept: SumState, source: Source) -> tuple[SumState, PrivateCounts]:
         """Nobody has come, and everybody knows it: zeros, without noise."""
@@ -334,9 +337,12 @@ class NoisyCounts(NoisyServer[PrivateCounts]):
         while excess(high) > 0:
             high *= 2
         found = float(brentq(excess, 0.0, high, rtol=1e-9))
-        # a draw on the grid and the reward that it hides are less than a unit each from what they stand for, but for
-        # a tail of the Gaussian's rounding that a second unit in a million covers
-        return found if self.encoder.exact is None else found * (1 + 1e-6) + 2 * self.capacity * self.encoder.exact.unit
+        exact = self.encoder.exact
+        if exact is None:
+            return found
+        # a draw on the grid and the rewards that it hides are less than a unit each from what they stand for, but for
+        # a tail of the Gaussian's rounding that one in a million covers
+        return found * (1 + 1e-6) + (1 + self.layout.shift) * self.capacity * exact.unit
 
     def _event(self) -> accounting.DpEvent:
         exact, own = self.encoder.exact, self._sensitivity

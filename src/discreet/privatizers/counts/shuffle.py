@@ -32,7 +32,11 @@ if TYPE_CHECKING:
     from discreet.noise import Source
     from discreet.privacy import Report, Shuffle
 
-__all__ = ["ShuffledCounts", "check_ones", "drawable", "paper_bits", "weakest"]
+__all__ = ["ShuffledCounts", "check_messages", "check_ones", "drawable", "paper_bits", "weakest"]
+
+
+#: One-bit messages of a whole batch at most, if they are real.
+MOST_MESSAGES = 2**31
 
 
 def paper_bits(epsilon: float, beta: float, horizon: int, users: int) -> tuple[int, float]:
@@ -125,6 +129,20 @@ def drawable(p: float) -> float:
     return min(math.ceil(p * 2**32) / 2**32, 0.5)
 
 
+def check_messages(users: int, messages: int) -> None:
+    """Raises if a batch with real noise bits is larger than any memory: every one is drawn, sent and permuted.
+
+    Args:
+        users: Of the batch.
+        messages: Of each.
+    """
+    if users * messages > MOST_MESSAGES:
+        raise InvalidInput(
+            f"noise='secure' draws real bits: each of {users} users would send {messages} messages, a batch has at "
+            f"most {MOST_MESSAGES} in all; take a larger epsilon or delta, or fewer counters"
+        )
+
+
 class Ones(NamedTuple):
     """What the server keeps: batches, ones of every counter, and how many of them are noise on average."""
 
@@ -197,7 +215,10 @@ class ShuffledCounts(Mechanism[ShuffledBatch, Ones, PrivateCounts]):
             m, p = paper_bits(privacy.epsilon, privacy.delta, layout.spec.horizon, users)
         else:
             m, p = binomial.calibrate(honest, layout.shift, layout.pairs, privacy.epsilon, privacy.delta)
-        return BinomialEncoder(layout, m, drawable(p) if privacy.noise == "secure" else p)
+        if privacy.noise == "secure":
+            p = drawable(p)
+            check_messages(users, layout.size * (layout.shift + m))
+        return BinomialEncoder(layout, m, p)
 
     def users_of(self, version: int) -> int:
         """Returns how many users a batch has, by its number from 0; after the last one, those of that."""
