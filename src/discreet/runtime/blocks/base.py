@@ -95,7 +95,7 @@ class Blocks(ABC):
             return False
         n, noise, size = int(ends[-1]), self.source, self.people
         reads = max(1, NUMBERS // self.release_size)
-        told, first, since = agent.on_release is not None, 0, 0
+        told, first, since, settled = agent.on_release is not None, 0, 0, 0
         self.begin()
         mark, version = noise.mark(), agent.privatizer.version
         try:
@@ -109,10 +109,10 @@ class Blocks(ABC):
                 policies = self.play(run.mdp, run.mdp.draws(run.people, block), replan, releases)
                 run.score_many(policies, np.cumsum(replan) - replan)
                 first += block
-                if high > low:
+                if high > low and (told or first == n or first - since >= size):  # large worlds: copies cost
                     before = version
-                    self._commit(first - since, int(high - low))
-                    mark, since, version = noise.mark(), first, agent.privatizer.version
+                    self._commit(first - since, int(high - settled))
+                    mark, since, settled, version = noise.mark(), first, high, agent.privatizer.version
                     for i, row in enumerate(releases):  # from here on nothing is taken back
                         count = agent.count - first + int(ends[low + i])
                         assert agent.on_release is not None
