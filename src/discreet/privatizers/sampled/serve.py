@@ -12,7 +12,7 @@ from discreet.errors import InvalidInput, InvalidPersonalData
 from discreet.privacy import Guarantee, SampledBatch, SampledReport, accounting
 from discreet.privatizers.base import Encoder, Kind, PrivateCounts
 from discreet.privatizers.local import LocalMechanism
-from discreet.privatizers.randomisers import choose
+from discreet.privatizers.randomisers import choose, count
 from discreet.privatizers.sampled.encode import SampledEncoder
 from discreet.privatizers.shufflers import Collector
 
@@ -134,8 +134,7 @@ class SampledCounts(LocalMechanism[SampledBatch, Supports, PrivateCounts]):
             raise InvalidPersonalData(f"reports must have {self._size} bits about one of {steps} steps")
         if not self.encoder.randomiser.possible(batch.support):
             raise InvalidPersonalData(f"a report has {self._most(self._size)} bits that are 1")
-        supports = kept.supports.copy()
-        np.add.at(supports, batch.steps, batch.support)
+        supports = kept.supports + count(batch.support, batch.steps, steps)
         return Supports(kept.collected + batch.users, supports, kept.users + np.bincount(batch.steps, minlength=steps))
 
     def released(self, kept: Supports, source: Source) -> tuple[Supports, PrivateCounts]:
