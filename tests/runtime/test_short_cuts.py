@@ -9,7 +9,14 @@ import discreet as dc
 from discreet.noise import Role
 from discreet.noise.fast import FastSource
 from discreet.privacy import BitsReport
-from discreet.runtime.blocks import CountBlocks, FeatureBlocks, LocalBlocks, LocalFeatureBlocks, ValueBlocks
+from discreet.runtime.blocks import (
+    CountBlocks,
+    FeatureBlocks,
+    LocalBlocks,
+    LocalFeatureBlocks,
+    SampledBlocks,
+    ValueBlocks,
+)
 from discreet.runtime.fast import SimulatedReport, short_cut
 from discreet.runtime.tallies import Batches
 from tests.rounds import CASES, Hand, build
@@ -26,7 +33,7 @@ def expected(case):
     if name in ("linopt-vi", "linopt-po"):
         return LocalFeatureBlocks if isinstance(privacy, dc.Local) else FeatureBlocks
     if isinstance(privacy, dc.Local) and name != "discreet-vi":
-        return LocalBlocks if privacy.sum in ("laplace", "gaussian") else None
+        return LocalBlocks if privacy.sum in ("laplace", "gaussian") else SampledBlocks
     if name in ("sdp-pe", "discreet-vi") or isinstance(privacy, dc.Shuffle):
         return Batches
     return CountBlocks

@@ -84,7 +84,7 @@ class SampledCounts(LocalMechanism[SampledBatch, Supports, PrivateCounts]):
             return H * H * (v + holds / 4)
         return H * (v + holds) - holds
 
-    @property
+    @cached_property
     def user_std(self) -> dict[str, float]:
         """Standard deviation of one user's error in a count that they do not contribute to."""
         return {name: math.sqrt(self._variance(width, holds=False)) for name, width in self._widths.items()}
@@ -129,7 +129,7 @@ class SampledCounts(LocalMechanism[SampledBatch, Supports, PrivateCounts]):
         if getattr(encoder, "randomiser", None) != self.encoder.randomiser:
             raise InvalidInput("users of this batch must run its own encoder")
         steps, whole = self.layout.steps, batch.steps.dtype.kind in "iu" and batch.support.dtype == np.bool_
-        known = whole and np.isin(batch.steps, np.arange(steps)).all()
+        known = whole and bool(((batch.steps >= 0) & (batch.steps < steps)).all())
         if batch.support.shape != (batch.users, self._size) or not known:
             raise InvalidPersonalData(f"reports must have {self._size} bits about one of {steps} steps")
         if not self.encoder.randomiser.possible(batch.support):

@@ -1,8 +1,9 @@
-"""The loop of all compiled blocks."""
+"""The loops of all blocks."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,14 +14,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from discreet.agents.base import LearningAgent
+    from discreet.agents.linear import LinearAgent
     from discreet.agents.rounds import Proposal
-    from discreet.agents.tabular import Planned
+    from discreet.agents.tabular import Planned, TabularAgent
     from discreet.mdp import FiniteMDP
     from discreet.noise.fast import FastSource
     from discreet.privatizers import Released
     from discreet.runtime.simulate import Run
 
-__all__ = ["NUMBERS", "PEOPLE", "Blocks"]
+__all__ = ["NUMBERS", "PEOPLE", "Blocks", "Rounds"]
 
 # People a compiled call plays at most, and numbers its policies fill at most: memory does not grow with K.
 PEOPLE = 4096
@@ -128,3 +130,60 @@ class Blocks(ABC):
         """Hands over what was done since the last batch that ended."""
         kept, last, planned = self.kept()
         self.agent.settle(kept, users, releases, last, planned, lambda size: self.proposed(planned, size))
+
+
+class Rounds(Blocks):
+    """Blocks that go batch by batch: people are compiled, releases and plans are those of mechanism and agent."""
+
+    agent: LinearAgent | TabularAgent
+    _planned: Planned
+
+    @property
+    def mechanism(self) -> Any:
+        """What is asked and answered for."""
+        return self.agent.privatizer.mechanism
+
+    @property
+    def people(self) -> int:
+        """Everybody may have as many numbers as a release."""
+        return max(1, min(super().people, NUMBERS // self.release_size))
+
+    def begin(self) -> None:
+        """Begins with what was learned; nothing of it is changed in place."""
+        self._planned = self.agent.learned
+
+    @abstractmethod
+    def add(self, states: NDArray[np.int64], actions: NDArray[np.int64], rewards: NDArray[np.float64]) -> None:
+        """Adds what people send, a row each."""
+
+    @abstractmethod
+    def release(self) -> tuple[NDArray[np.float64], Any]:
+        """Returns what is released at the end of a batch: its numbers, and what `shown` makes of them."""
+
+    def play(
+        self,
+        mdp: FiniteMDP,
+        draws: NDArray[np.float64],
+        replan: NDArray[np.bool_],
+        releases: NDArray[np.float64],
+    ) -> NDArray[Any]:
+        """Plays a batch after the other; the last one may go on in the next call."""
+        from discreet.mdp import _kernels
+
+        agent, people, H, tables = self.agent, len(draws), self.agent.spec.horizon, tuple(mdp.sample_tables)
+        sample = _kernels.sample_many_mixed if agent.mixed else _kernels.sample_many
+        states, actions = np.empty((people, H + 1), dtype=np.int64), np.empty((people, H), dtype=np.int64)
+        rewards, policies = np.empty((people, H)), [self._planned.policy]
+        ends = (np.flatnonzero(replan) + 1).tolist()
+        for first, end in pairwise([0, *ends, people]):
+            own = slice(first, end)
+            sample(tables, self._planned.policy, draws[own], states[own], actions[own], rewards[own])
+            self.add(states[own], actions[own], rewards[own])
+            if len(policies) > len(ends):
+                break
+            row, released = self.release()
+            if len(releases):
+                releases[len(policies) - 1] = row
+            self._planned = agent.planned(self._planned, released)
+            policies.append(self._planned.policy)
+        return np.array(policies)
