@@ -6,8 +6,8 @@ Every turn runs both trees, each in a process of its own, and every other turn t
 row once to load its kernels, then with the seeds of the turn; what counts is the least processor time of a run, agents
 built before. A ratio is the median over the turns. Above 1 the new tree is faster.
 
-With --bench the rows are those of `make bench`: simulations, sums, privatizers and how long a start takes. What sums and
-privatizers measure is in the benchmarks of each tree, which know its names.
+With --bench the rows are those of `make bench`: simulations, sums, privatizers and how long a start takes. What sums
+and privatizers measure is in the benchmarks of each tree, which know its names.
 """
 
 from __future__ import annotations
