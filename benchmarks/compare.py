@@ -1,6 +1,6 @@
 """Processor time of two source trees: how long the old one takes for every second of the new one.
 
-    python benchmarks/compare.py OLD/src NEW/src [--turns 5] [--only linopt] [--bench]
+    python benchmarks/compare.py OLD/src NEW/src [--turns 5] [--runs 3] [--only linopt] [--bench]
 
 Every turn runs both trees, each in a process of its own, and every other turn the new one goes first. A process runs a
 row once to load its kernels, then with the seeds of the turn; what counts is the least processor time of a run, agents
@@ -31,9 +31,13 @@ if TYPE_CHECKING:
 
     Rows = dict[str, Callable[[int], float]]
 
-RUNS = 3
 #: Sums for any number of reads.
 STREAMS = ("tree", "smooth-tree", "factored", "batch")
+
+
+def runs() -> int:
+    """Returns how many runs count in a turn."""
+    return int(os.environ.get("RUNS", "3"))
 
 
 def simulated(mdp: Any, episodes: int, agent: str, turn: int, **options: Any) -> float:
@@ -41,7 +45,7 @@ def simulated(mdp: Any, episodes: int, agent: str, turn: int, **options: Any) ->
     import discreet as dc
 
     found = []
-    for seed in range(RUNS + 1):
+    for seed in range(runs() + 1):
         made = dc.agents.make(agent, mdp.spec, episodes=episodes, seed=[turn, seed], **options)
         start = time.process_time()
         dc.simulate(made, mdp, seed=[turn, seed])
@@ -174,7 +178,7 @@ def started(command: list[str], _turn: int, *, cold: bool = False) -> float:
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, **({"NUMBA_CACHE_DIR": cache} if cold else {})}
         found = []
-        for _ in range(1 if cold else RUNS + 1):
+        for _ in range(1 if cold else runs() + 1):
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             subprocess.run(command, env=environment, check=True, capture_output=True)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -195,6 +199,7 @@ def main() -> None:
     parser.add_argument("old", type=Path, help="a folder that has discreet/ in it")
     parser.add_argument("new", type=Path)
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=3, help="a turn")
     parser.add_argument("--only", default="", help="rows whose name contains this")
     parser.add_argument("--bench", action="store_true", help="the rows of `make bench`")
     parser.add_argument("--turn", type=int, help=argparse.SUPPRESS)  # in the processes
@@ -203,6 +208,7 @@ def main() -> None:
         rows = bench(given.old) if given.bench else named()
         print(json.dumps({name: row(given.turn) for name, row in rows.items() if given.only in name}))
         return
+    os.environ["RUNS"] = str(given.runs)
     trees = {"old": given.old.resolve(), "new": given.new.resolve()}
     took: dict[str, list[dict[str, float]]] = {"old": [], "new": []}
     which = ["--only", given.only, *(["--bench"] if given.bench else [])]
