@@ -99,9 +99,9 @@ def test_an_interrupted_shuffler_is_asked_again(monkeypatch):
 
     monkeypatch.setattr(kind, "__call__", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        dc.simulate(agent, RIVERSWIM, seed=0)
+        dc.simulate(agent, RIVERSWIM, seed=0, block=False)
     assert (agent.count, len(agent.shuffler.reports)) == (0, 10)
-    dc.simulate(agent, RIVERSWIM, seed=0)
+    dc.simulate(agent, RIVERSWIM, seed=0, block=False)
     assert (agent.count, calls) == (30, [10, 10, 10, 10])
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from discreet.agents.protocol import Agent
 from discreet.agents.rounds import Plan, Proposal, Schedule
-from discreet.agents.trusting import default_update, no_trust
+from discreet.agents.trusting import default_update, trusted
 from discreet.errors import (
     CapacityExceeded,
     InvalidInput,
@@ -26,7 +26,7 @@ from discreet.errors import (
 from discreet.noise import Role, seed_sequence, stream
 from discreet.noise.fast import FastSource
 from discreet.noise.secure import SecureSource
-from discreet.privacy import Batch, NonPrivate, Report, TrustModel
+from discreet.privacy import Batch, Report, TrustModel
 from discreet.privatizers import Privatizer
 
 if TYPE_CHECKING:
@@ -186,19 +186,7 @@ class LearningAgent:
 
     def _trust(self, privacy: TrustModel | None) -> TrustModel | None:
         """Returns the trust model, if this agent can have it."""
-        if privacy is None and not self.private:
-            return NonPrivate()
-        if not isinstance(privacy, TrustModel):
-            raise no_trust(self.name, privacy)
-        if not self.private and not isinstance(privacy, NonPrivate):
-            from discreet import agents
-
-            kind, others = type(privacy).__name__, [name for name in agents.NAMES if agents.is_private(name)]
-            raise InvalidInput(
-                f"{self.name} offers no privacy: privacy must be NonPrivate(), got {kind}; private agents are "
-                f"{', '.join(others)}"
-            )
-        return privacy
+        return trusted(self.name, privacy, private=self.private)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an agent is not copied: two copies would hide different users behind the same noise")
