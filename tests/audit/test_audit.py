@@ -577,7 +577,7 @@ def test_no_bound_exceeds_the_claim_of_an_agent(name, delta):
 
 
 def test_an_agent_with_too_little_noise_is_caught():
-    target = audit.agent("dp-ucbvi", dc.Central(1.0, 1e-3))
+    target = audit.agent("dp-ucbvi", dc.Central(1.0, 1e-3), reads=3)  # proves 1.2; eight reads prove 1.4
     target.prototype.mechanism.sum.scale /= 4
     caught(target, runs=400)
 
@@ -603,10 +603,9 @@ def test_an_agent_that_plans_with_raw_counts_is_caught():
             planned.policy[0, 0] = int(visits[0, 1, 1] > 0)
             return planned, planned.proposal(given[3])
 
-    honest = audit.agent("pucb", dc.Central(1.0))
-    spec = honest.prototype.spec
-    raw = Raw(spec, episodes=8, privacy=dc.Central(1.0), update_every=1, seed=0)
-    finding = caught(dataclasses.replace(honest, prototype=raw), runs=400)
+    honest = audit.agent("pucb", dc.Central(1.0), reads=3)
+    raw = Raw(honest.prototype.spec, episodes=3, privacy=dc.Central(1.0), update_every=1, seed=0)
+    finding = caught(dataclasses.replace(honest, prototype=raw), runs=200)  # a sure leak: proves 3.1
     assert finding.attack == "releases and policies"
 
 

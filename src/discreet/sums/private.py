@@ -174,5 +174,6 @@ class SecurePrivateSum(InMemory, SecureSum):
             sensitivity=built.sensitivity,
             touched=built.touched if copies is None else built.size * copies,
             bound=built.bound if copies is None else None,
+            recursion=built.recursion,
         )
         self._begin(source)

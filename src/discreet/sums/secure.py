@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from discreet.privacy import Budget
     from discreet.privacy.sensitivity import Sensitivity, UserBound
     from discreet.sums.factorisation import Factorisation
+    from discreet.sums.integers import IntegerNoise
 
 __all__ = ["FINE", "Grid", "SecureSum", "secure_sum"]
 
@@ -61,6 +62,7 @@ class SecureSum(NoisySum):
         sensitivity: Of one user's vector, replace-one.
         touched: How many values one user's row has at most.
         bound: What every user's vector must keep for the sensitivity to hold; without it, the caller vouches for that.
+        recursion: The factorisation's `integer_noise`, if somebody has made it already.
 
     Guarantee:
         All reads together are one adaptive mechanism with the privacy event ``event``, for replacing one user; see
@@ -79,6 +81,7 @@ class SecureSum(NoisySum):
         sensitivity: Sensitivity,
         touched: int,
         bound: UserBound | None = None,
+        recursion: IntegerNoise | None = None,
     ) -> None:
         root = math.sqrt(parameter) if factorisation.distribution == "gaussian" else float(parameter)
         scale = math.ldexp(root, -bits)
@@ -86,12 +89,12 @@ class SecureSum(NoisySum):
         if not 0 <= fine <= bits:
             raise InvalidInput(f"fine must lie in [0, {bits}], got fine={fine!r}")
         self.parameter, self.bits, self.fine, self.touched = parameter, bits, fine, touched
-        self._noise = integer_noise(factorisation)
+        self.recursion = integer_noise(factorisation) if recursion is None else recursion
 
     @property
     def event(self) -> accounting.DpEvent:
         """What all reads together do to one user's privacy, for the accountant."""
-        noise = self._noise
+        noise = self.recursion
         weight, entries = noise.norm
         if self.distribution == "laplace":
             return accounting.laplace(self.parameter / (math.ldexp(self.sensitivity.l1, self.bits) * weight), entries)
@@ -102,7 +105,7 @@ class SecureSum(NoisySum):
     @property
     def rounded_draws(self) -> float:
         """How much of a read's noise is rounding at most, in units of one draw's."""
-        return math.sqrt(self.horizon * self.factorisation.worst_variance) + self._noise.rounding
+        return math.sqrt(self.horizon * self.factorisation.worst_variance) + self.recursion.rounding
 
     @property
     def _slack(self) -> float:
@@ -124,13 +127,13 @@ class SecureSum(NoisySum):
         beta = check_fraction("beta", beta)
         groups = groups or ((self.size, 1),)
         widest = max(width for _, width in groups)
-        rounded = self._noise.rounding / 2 + 1e-3
+        rounded = self.recursion.rounding / 2 + 1e-3
         if self.distribution == "laplace":
             units = self.factorisation.worst_variance * widest
             return super().error_bound(beta, groups=groups) + math.ldexp(units, -self.bits)
         ways = 2.0 * self.horizon * sum(number for number, _ in groups)
-        r2 = discrete.rounding_variance(self._changed * self._noise.moved)
-        spread = math.sqrt(r2 * self.factorisation.worst_variance * widest / self._noise.least)
+        r2 = discrete.rounding_variance(self._changed * self.recursion.moved)
+        spread = math.sqrt(r2 * self.factorisation.worst_variance * widest / self.recursion.least)
         reach = spread * math.sqrt(2 * math.log(ways / (1e-6 * beta)))
         found = super().error_bound(beta * (1 - 2e-6), groups=groups)
         return found * (1 + 1e-9) + math.ldexp(reach + rounded * widest, -self.bits)
@@ -142,7 +145,7 @@ class SecureSum(NoisySum):
     def start(self) -> SumState:
         """Returns the state that nobody is in: integers."""
         zeros = cast("NDArray[np.float64]", np.zeros(self.size, dtype=np.int64))
-        return SumState(0, zeros, self._noise.start(self.size))
+        return SumState(0, zeros, self.recursion.start(self.size))
 
     def whole(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
         """Returns users' values in units of 2^-fine.
@@ -207,9 +210,9 @@ class SecureSum(NoisySum):
             raise NotReadable(f"this sum cannot be read: all {self.horizon} reads are released")
         parameter = self.parameter
         if self.distribution == "gaussian":
-            parameter = self._noise.variance(state.reads + 1, parameter)
+            parameter = self.recursion.variance(state.reads + 1, parameter)
         z = source.integers(self.distribution, parameter, self.size)
-        kept, noise = self._noise.advance(state.noise, z)
+        kept, noise = self.recursion.advance(state.noise, z)
         return state._replace(noise=kept), (state.total + noise) * math.ldexp(1.0, -self.bits)
 
 
