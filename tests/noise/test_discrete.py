@@ -13,12 +13,15 @@ from discreet.errors import NumericalError
 from discreet.noise import discrete, entropy, exponential, secure
 from discreet.noise.discrete import sample
 from discreet.noise.tables import MARGIN, TOTAL, build, table
+from tests.conftest import every_other
 from tests.noise.laws import LAWS, Noise, suspicion
 
 LEVEL = 1e-6  # draws cannot be repeated, so nothing here is seeded: one false alarm in a million runs of a test
 CODES = pytest.mark.parametrize("numpy_only", [False, True], ids=["compiled", "numpy"])
 GAUSSIAN, LAPLACE = Noise("gaussian", Fraction(10)), Noise("laplace", Fraction(3))
 WIDE = [Noise("gaussian", Fraction(10**6)), Noise("laplace", Fraction(1000)), Noise("gaussian", Fraction(2**110))]
+#: The two codes differ in the first digits only; what comes after is one code. So by day each law is decided late in one.
+LATE = pytest.mark.parametrize(("noise", "numpy_only"), every_other([GAUSSIAN, LAPLACE, *WIDE], [True, False]), ids=str)
 
 
 @CODES
@@ -125,8 +128,7 @@ def test_no_word_is_used_twice(monkeypatch):
 # --- the paths that are seldom taken
 
 
-@CODES
-@pytest.mark.parametrize("noise", [GAUSSIAN, LAPLACE, *WIDE], ids=str)
+@LATE
 def test_floating_point_decides_as_it_should(noise, numpy_only):
     """Nothing is decided by the first digits. Would catch an error in what 62 digits are compared with."""
     t = table(noise.law)
@@ -134,8 +136,7 @@ def test_floating_point_decides_as_it_should(noise, numpy_only):
     assert suspicion(sample(always, 10**6, numpy_only=numpy_only), noise) > LEVEL
 
 
-@CODES
-@pytest.mark.parametrize("noise", [GAUSSIAN, LAPLACE, *WIDE], ids=str)
+@LATE
 def test_exact_integers_decide_as_they_should(noise, numpy_only, monkeypatch):
     """Half the columns leave everything to exact integers. Would catch digits that are lost or revealed twice."""
     t = table(noise.law)
@@ -149,8 +150,7 @@ def test_exact_integers_decide_as_they_should(noise, numpy_only, monkeypatch):
     assert len(called) > 10_000
 
 
-@CODES
-@pytest.mark.parametrize("noise", [GAUSSIAN, LAPLACE, *WIDE], ids=str)
+@LATE
 def test_the_tail_has_its_law(noise, numpy_only):
     """The tail begins at E = 1/2 or 1. Would catch a block, a sign or a normaliser of the tail that is wrong."""
     t = build(noise.law, reach=1)
@@ -184,7 +184,7 @@ def test_flawed_tails_are_caught(flaw, monkeypatch):
     assert suspicion(sample(t, 50_000, numpy_only=True), noise) < LEVEL
 
 
-@CODES
+@pytest.mark.parametrize("numpy_only", [pytest.param(False, marks=pytest.mark.slow), True], ids=["compiled", "numpy"])
 def test_a_sample_does_not_depend_on_where_it_stands(numpy_only):
     """Samples one by one have the law too.
 
