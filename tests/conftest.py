@@ -7,15 +7,16 @@ from pathlib import Path
 
 # Before NumPy loads it: on matrices of tests a second thread of OpenBLAS does nothing but wait, at full power.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# Compiled kernels are kept beside their source, whatever the environment says; so is bytecode, here and in every process
-# that a test starts. Without it each of them compiles the whole library anew.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
 
 import numpy as np
 import pytest
 
 import discreet as dc
+
+# Compiled kernels are kept beside their source, whatever the environment says; so is bytecode, here and in every
+# process that a test starts. Without it each of them compiles the whole library anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).parent.parent
 #: Agents on sums of feature products: tried in tests/agents/test_linopt.py.

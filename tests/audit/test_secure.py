@@ -32,8 +32,8 @@ TARGETS = [
     ("dp-ucbvi", {}, 200),
     ("rlsvi", {"delta": 1e-6}, 200),
 ]
-#: Runs that are watched one by one by day. A leak that shows in each of them proves 2.9, and no claim here is above 1; at
-#: night as many are watched as the target asks for. The others, drawn at once, are the same by day.
+#: Runs that are watched one by one by day. A leak that shows in each of them proves 2.9, and no claim here is above 1.
+#: At night as many are watched as the target asks for. The others, drawn at once, are the same by day.
 WATCHED = 200
 
 

@@ -20,7 +20,7 @@ LEVEL = 1e-6  # draws cannot be repeated, so nothing here is seeded: one false a
 CODES = pytest.mark.parametrize("numpy_only", [False, True], ids=["compiled", "numpy"])
 GAUSSIAN, LAPLACE = Noise("gaussian", Fraction(10)), Noise("laplace", Fraction(3))
 WIDE = [Noise("gaussian", Fraction(10**6)), Noise("laplace", Fraction(1000)), Noise("gaussian", Fraction(2**110))]
-#: The two codes differ in the first digits only; what comes after is one code. So by day each law is decided late in one.
+#: The two codes differ in the first digits only; what comes after is one code. So by day each law has one of them.
 LATE = pytest.mark.parametrize(("noise", "numpy_only"), every_other([GAUSSIAN, LAPLACE, *WIDE], [True, False]), ids=str)
 
 
