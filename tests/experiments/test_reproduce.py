@@ -25,7 +25,7 @@ BY_DAY = [pytest.param(name, marks=[pytest.mark.slow] if name == "frontier" else
 def tiny(monkeypatch):
     """Every experiment with few people, so that it takes a second."""
     for name, found in EXPERIMENTS.items():
-        people = 500 if name == "shuffle" else 60  # a stage of sdp-pe needs 480
+        people = {"shuffle": 500, "linear": 20}.get(name, 60)  # a stage of sdp-pe needs 480
         few = dataclasses.replace(found, quick={**found.quick, "episodes": people, "runs": 2})
         monkeypatch.setitem(EXPERIMENTS.entries, name, Entry(name, few))
 

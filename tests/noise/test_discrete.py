@@ -36,6 +36,7 @@ def test_samples_have_their_law(noise, numpy_only, n):
 # --- near misses
 
 N = 4 * 10**6
+FEWER = 10**6  # show what is grossly wrong
 
 
 def off(noise, factor):
@@ -54,13 +55,13 @@ def zeros_kept(noise, monkeypatch):
         return values, kept, asked
 
     monkeypatch.setattr(discrete, "propose", wrong)
-    return sample(table(noise.law), N, numpy_only=True)
+    return sample(table(noise.law), FEWER, numpy_only=True)
 
 
 def words_twice(noise, monkeypatch):
     """Every word is used for two trials."""
     monkeypatch.setattr(discrete, "words", lambda n: np.repeat(entropy.words((n + 1) // 2), 2)[:n])
-    return sample(table(noise.law), N, numpy_only=True)
+    return sample(table(noise.law), FEWER, numpy_only=True)
 
 
 def cut_off(noise, sizes):
@@ -71,7 +72,7 @@ def cut_off(noise, sizes):
 
 MISSES = {
     "a rounded normal": lambda _: np.rint(np.random.default_rng(0).normal(0, 10**0.5, N)).astype(np.int64),
-    "a rounded Laplace": lambda _: np.rint(np.random.default_rng(0).laplace(0, 3, N)).astype(np.int64),
+    "a rounded Laplace": lambda _: np.rint(np.random.default_rng(0).laplace(0, 3, FEWER)).astype(np.int64),
     "σ 0.3 % too large": lambda _: off(GAUSSIAN, "1.003"),
     "σ 0.3 % too small": lambda _: off(GAUSSIAN, "0.997"),
     "a Laplace scale 0.4 % too large": lambda _: off(LAPLACE, "1.004"),
@@ -80,7 +81,7 @@ MISSES = {
     "the tail cut at 4.5 σ": lambda _: cut_off(GAUSSIAN, 4.5),
     "a Laplace tail cut at 11 scales": lambda _: cut_off(LAPLACE, 11.0),
     "words used twice": lambda monkeypatch: words_twice(GAUSSIAN, monkeypatch),
-    "one side only": lambda _: np.abs(sample(table(GAUSSIAN.law), N, numpy_only=False)),
+    "one side only": lambda _: np.abs(sample(table(GAUSSIAN.law), FEWER, numpy_only=False)),
     "a mean of 0.01": lambda _: (
         sample(table(GAUSSIAN.law), N, numpy_only=False) + (np.random.default_rng(0).random(N) < 0.01)
     ),
@@ -195,7 +196,7 @@ def test_a_sample_does_not_depend_on_where_it_stands(numpy_only):
     low = t.low.copy()
     low[::2] = 0
     late = dataclasses.replace(t, low=low)
-    x = np.concatenate([sample(late, 1, numpy_only=numpy_only) for _ in range(20_000)])
+    x = np.concatenate([sample(late, 1, numpy_only=numpy_only) for _ in range(5000)])
     assert suspicion(x, noise) > LEVEL
 
 
@@ -212,7 +213,7 @@ def test_late_decisions_at_the_end_would_be_caught(monkeypatch):
 
     right = discrete.attempt
     monkeypatch.setattr(discrete, "attempt", wrong)
-    assert suspicion(np.concatenate([sample(late, 1, numpy_only=True) for _ in range(20_000)]), LAPLACE) < LEVEL
+    assert suspicion(np.concatenate([sample(late, 1, numpy_only=True) for _ in range(5000)]), LAPLACE) < LEVEL
 
 
 # --- two codes
