@@ -185,8 +185,10 @@ def test_flawed_tails_are_caught(flaw, monkeypatch):
     assert suspicion(sample(t, 50_000, numpy_only=True), noise) < LEVEL
 
 
-@pytest.mark.parametrize("numpy_only", [pytest.param(False, marks=pytest.mark.slow), True], ids=["compiled", "numpy"])
-def test_a_sample_does_not_depend_on_where_it_stands(numpy_only):
+@pytest.mark.parametrize(
+    ("numpy_only", "n"), [(True, 5000), *(pytest.param(code, 20_000, marks=pytest.mark.slow) for code in (True, False))]
+)
+def test_a_sample_does_not_depend_on_where_it_stands(numpy_only, n):
     """Samples one by one have the law too.
 
     Would catch trials that are put last because they were decided late: the surplus is cut off at the end.
@@ -196,7 +198,7 @@ def test_a_sample_does_not_depend_on_where_it_stands(numpy_only):
     low = t.low.copy()
     low[::2] = 0
     late = dataclasses.replace(t, low=low)
-    x = np.concatenate([sample(late, 1, numpy_only=numpy_only) for _ in range(5000)])
+    x = np.concatenate([sample(late, 1, numpy_only=numpy_only) for _ in range(n)])
     assert suspicion(x, noise) > LEVEL
 
 
