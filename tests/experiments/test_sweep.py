@@ -344,7 +344,7 @@ def stored_in(directory):
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path, workers):
     """Progress says rate, time left and regret of the runs in flight; no process outlives the command."""
     file = tmp_path / "a b.toml"
-    file.write_text('env = "riverswim:states=3,horizon=4"\nepisodes = 600_000\nruns = 400\nagent = "ucbvi"\n')
+    file.write_text('env = "riverswim:states=3,horizon=4"\nepisodes = 200_000\nruns = 400\nagent = "ucbvi"\n')
     command = [sys.executable, "-m", "discreet", "sweep", str(file), "--workers", str(workers)]
     process, terminal = on_a_terminal([*command, "--out", str(tmp_path / "s")])
     shown, sent = "", False

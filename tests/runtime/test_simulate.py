@@ -37,9 +37,8 @@ def test_block_and_protocol_are_equal_bit_for_bit(name, stationary, update_every
         np.testing.assert_array_equal(run(**options).gaps, run(**options, block=False).gaps)
 
 
-@pytest.mark.parametrize("trust", CENTRAL)
+@pytest.mark.parametrize(("trust", "update_every"), every_other(CENTRAL, [1, 7, "geometric"]))
 @pytest.mark.parametrize("name", PRIVATE)
-@pytest.mark.parametrize("update_every", [1, 7, "geometric"])
 def test_private_blocks_equal_the_protocol_bit_for_bit(name, trust, update_every):
     """Noise, releases, projection and plans; and stopping anywhere, with the two paths mixed."""
     for stationary in (True, False):

@@ -175,5 +175,6 @@ class SecurePrivateSum(InMemory, SecureSum):
             touched=built.touched if copies is None else built.size * copies,
             bound=built.bound if copies is None else None,
             wide=built.wide,
+            recursion=built.recursion,
         )
         self._begin(source)

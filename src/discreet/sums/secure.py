@@ -63,6 +63,7 @@ class SecureSum(NoisySum):
         touched: How many values one user's row has at most.
         bound: What every user's vector must keep for the sensitivity to hold; without it, the caller vouches for that.
         wide: Bits of the noise's scale, if the users' own grid makes them many: see `integers.integer_noise`.
+        recursion: The factorisation's `integer_noise`, if somebody has made it already.
 
     Guarantee:
         All reads together are one adaptive mechanism with the privacy event ``event``, for replacing one user; see
@@ -82,6 +83,7 @@ class SecureSum(NoisySum):
         touched: int,
         bound: UserBound | None = None,
         wide: int = 0,
+        recursion: IntegerNoise | None = None,
     ) -> None:
         root = math.sqrt(parameter) if factorisation.distribution == "gaussian" else float(parameter)
         scale = math.ldexp(root, -bits)
@@ -89,12 +91,12 @@ class SecureSum(NoisySum):
         if not 0 <= fine <= bits:
             raise InvalidInput(f"fine must lie in [0, {bits}], got fine={fine!r}")
         self.parameter, self.bits, self.fine, self.touched, self.wide = parameter, bits, fine, touched, wide
-        self._noise = integer_noise(factorisation, wide)
+        self.recursion = integer_noise(factorisation, wide) if recursion is None else recursion
 
     @property
     def event(self) -> accounting.DpEvent:
         """What all reads together do to one user's privacy, for the accountant."""
-        noise = self._noise
+        noise = self.recursion
         weight, entries = noise.norm
         if self.distribution == "laplace":
             return accounting.laplace(self.parameter / (math.ldexp(self.sensitivity.l1, self.bits) * weight), entries)
@@ -105,12 +107,12 @@ class SecureSum(NoisySum):
     @property
     def rounded_draws(self) -> float:
         """How much of a read's noise is rounding at most, in units of one draw's."""
-        return math.sqrt(self.horizon * self.factorisation.worst_variance) + self._noise.rounding
+        return math.sqrt(self.horizon * self.factorisation.worst_variance) + self.recursion.rounding
 
     @property
     def _slack(self) -> float:
         """What rounding adds to a shift."""
-        return _rounded(self._noise, self._changed)
+        return _rounded(self.recursion, self._changed)
 
     @property
     def _changed(self) -> int:
@@ -127,13 +129,13 @@ class SecureSum(NoisySum):
         beta = check_fraction("beta", beta)
         groups = groups or ((self.size, 1),)
         widest = max(width for _, width in groups)
-        rounded = self._noise.rounding / 2 + 1e-3
+        rounded = self.recursion.rounding / 2 + 1e-3
         if self.distribution == "laplace":
             units = self.factorisation.worst_variance * widest
             return super().error_bound(beta, groups=groups) + math.ldexp(units, -self.bits)
         ways = 2.0 * self.horizon * sum(number for number, _ in groups)
-        r2 = discrete.rounding_variance(self._changed * self._noise.moved)
-        spread = math.sqrt(r2 * self.factorisation.worst_variance * widest / self._noise.least)
+        r2 = discrete.rounding_variance(self._changed * self.recursion.moved)
+        spread = math.sqrt(r2 * self.factorisation.worst_variance * widest / self.recursion.least)
         reach = spread * math.sqrt(2 * math.log(ways / (1e-6 * beta)))
         found = super().error_bound(beta * (1 - 2e-6), groups=groups)
         return found * (1 + 1e-9) + math.ldexp(reach + rounded * widest, -self.bits)
@@ -145,12 +147,12 @@ class SecureSum(NoisySum):
     def recalibrate(self, found: dict[str, Any]) -> None:
         """Takes what `calibration` returned on another machine."""
         super().recalibrate({"wide": 0, **found})
-        self._noise = integer_noise(self.factorisation, self.wide)
+        self.recursion = integer_noise(self.factorisation, self.wide)
 
     def start(self) -> SumState:
         """Returns the state that nobody is in: integers."""
         zeros = cast("NDArray[np.float64]", np.zeros(self.size, dtype=np.int64))
-        return SumState(0, zeros, self._noise.start(self.size))
+        return SumState(0, zeros, self.recursion.start(self.size))
 
     def whole(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
         """Returns users' values in units of 2^-fine.
@@ -215,9 +217,9 @@ class SecureSum(NoisySum):
             raise NotReadable(f"this sum cannot be read: all {self.horizon} reads are released")
         parameter = self.parameter
         if self.distribution == "gaussian":
-            parameter = self._noise.variance(state.reads + 1, parameter)
+            parameter = self.recursion.variance(state.reads + 1, parameter)
         z = source.integers(self.distribution, parameter, self.size)
-        kept, noise = self._noise.advance(state.noise, z)
+        kept, noise = self.recursion.advance(state.noise, z)
         return state._replace(noise=kept), (state.total + noise) * math.ldexp(1.0, -self.bits)
 
 

@@ -81,19 +81,14 @@ def _largest(
     return float(brentq(excess, 1.0, high, xtol=1e-6)) if excess(1.0) > 0 else 1.0
 
 
-@lru_cache(maxsize=4096)
-def _epsilon(event: accounting.DpEvent, delta: float) -> float:
-    return accounting.epsilon(event, delta)
-
-
 def weakest(events: Iterable[accounting.DpEvent], privacy: Shuffle, kind: Kind) -> Guarantee:
     """Returns the shuffle DP of the weakest of several batches, from the noise bits that honest users really add."""
-    event = max(events, key=lambda found: _epsilon(found, privacy.delta))
+    event = max(events, key=lambda found: accounting.epsilon(found, privacy.delta))
     assumptions = (
         f"at least {100 * privacy.honest_fraction:g}% of the users of every batch add their noise bits",
         "the shuffler takes reports apart and mixes each counter's messages",
     )
-    epsilon = _epsilon(event, privacy.delta)
+    epsilon = accounting.epsilon(event, privacy.delta)
     return Guarantee("shuffle", epsilon, privacy.delta, noise=kind, assumptions=assumptions, events=event)
 
 
