@@ -95,7 +95,7 @@ def test_the_shift_between_neighbours_is_what_is_accounted_for(
     if stationary is None:  # so much noise on the users' own grid that its draws are very large
         sum_ = built(name, delta, epsilon=1e-3, fine=25)
         assert (sum_.wide > 0) == (name == "optimal")
-    T, noise = sum_.horizon, sum_._noise
+    T, noise = sum_.horizon, sum_.recursion
     size, one = 30 if stationary else 15, 1 << sum_.fine
     worst = 1.0 if delta == 0 else 0.0
     for trial in range(6):
@@ -142,7 +142,7 @@ def test_rounding_stays_within_its_bound(name: str, wide: bool) -> None:
     if wide:
         sum_ = built(name, reads=60, size=3, epsilon=1e-3 if name == "optimal" else 1e-5, fine=25)
         assert sum_.wide > 0
-    noise, shape = sum_._noise, sum_.factorisation
+    noise, shape = sum_.recursion, sum_.factorisation
     z = [
         np.rint(rng.normal(size=3) * math.sqrt(noise.variance(t + 1, sum_.parameter))).astype(np.int64)
         for t in range(60)
@@ -240,7 +240,7 @@ def test_a_draw_takes_one_random_word(name: str, delta: float, epsilon: float) -
 
     sum_ = built(name, delta, epsilon=epsilon)
     for read in range(1, sum_.horizon + 1):
-        variance = Fraction(sum_._noise.variance(read, sum_.parameter))
+        variance = Fraction(sum_.recursion.variance(read, sum_.parameter))
         law = Law.gaussian(variance) if delta else Law.laplace(variance)
         assert table(law).shift <= NARROW
 
@@ -262,9 +262,9 @@ def test_a_draw_that_would_run_over_releases_nothing(name: str, sign: int) -> No
 def test_a_sum_goes_on_elsewhere_as_it_was_built() -> None:
     """Catches a hand-over after which modes are read in other units."""
     sum_, other = built("factored", epsilon=1e-5, fine=25, reads=60), built("factored", reads=60)
-    assert sum_._noise.guard != other._noise.guard  # type: ignore[attr-defined]
+    assert sum_.recursion.guard != other.recursion.guard  # type: ignore[attr-defined]
     other.recalibrate(sum_.calibration())
-    assert other._noise.guard == sum_._noise.guard  # type: ignore[attr-defined]
+    assert other.recursion.guard == sum_.recursion.guard  # type: ignore[attr-defined]
     assert other.calibration() == sum_.calibration()
 
 
