@@ -1,6 +1,6 @@
 """Processor time of two source trees: how long the old one takes for every second of the new one.
 
-    python benchmarks/compare.py OLD/src NEW/src [--turns 5] [--runs 3] [--only linopt] [--bench]
+    python benchmarks/compare.py OLD/src NEW/src [--turns 5] [--runs 3] [--share 1] [--only linopt] [--bench]
 
 Every turn runs both trees, each in a process of its own, and every other turn the new one goes first. A process runs a
 row once to load its kernels, then with the seeds of the turn; what counts is the least processor time of a run, agents
@@ -37,16 +37,21 @@ STREAMS = ("tree", "smooth-tree", "factored", "batch")
 
 def runs() -> int:
     """Returns how many runs count in a turn."""
-    return int(os.environ.get("RUNS", "3"))
+    return int(os.environ["RUNS"])
+
+
+def part(people: int) -> int:
+    """Returns how many of so many people come."""
+    return max(500, int(people * float(os.environ["SHARE"])))
 
 
 def simulated(mdp: Any, episodes: int, agent: str, turn: int, **options: Any) -> float:
     """Returns the least processor time of a few simulations."""
     import discreet as dc
 
-    found = []
+    found, people = [], part(episodes)
     for seed in range(runs() + 1):
-        made = dc.agents.make(agent, mdp.spec, episodes=episodes, seed=[turn, seed], **options)
+        made = dc.agents.make(agent, mdp.spec, episodes=people, seed=[turn, seed], **options)
         start = time.process_time()
         dc.simulate(made, mdp, seed=[turn, seed])
         found.append(time.process_time() - start)
@@ -151,7 +156,7 @@ def _privatizers() -> Rows:
         "response": dc.Local(1.0, sum="sampled", randomiser="response"),
         "binomial": dc.Shuffle(1.0, 1e-6),
     }
-    found = privatizers.throughput
+    found, privatizers.USERS = privatizers.throughput, part(privatizers.USERS)
     return {f"{name}, 1,000 people": functools.partial(_people, found, privacy) for name, privacy in trust.items()}
 
 
@@ -200,6 +205,7 @@ def main() -> None:
     parser.add_argument("new", type=Path)
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--runs", type=int, default=3, help="a turn")
+    parser.add_argument("--share", type=float, default=1.0, help="of the people of every row, for a shorter look")
     parser.add_argument("--only", default="", help="rows whose name contains this")
     parser.add_argument("--bench", action="store_true", help="the rows of `make bench`")
     parser.add_argument("--turn", type=int, help=argparse.SUPPRESS)  # in the processes
@@ -208,7 +214,7 @@ def main() -> None:
         rows = bench(given.old) if given.bench else named()
         print(json.dumps({name: row(given.turn) for name, row in rows.items() if given.only in name}))
         return
-    os.environ["RUNS"] = str(given.runs)
+    os.environ |= {"RUNS": str(given.runs), "SHARE": str(given.share)}
     trees = {"old": given.old.resolve(), "new": given.new.resolve()}
     took: dict[str, list[dict[str, float]]] = {"old": [], "new": []}
     which = ["--only", given.only, *(["--bench"] if given.bench else [])]

@@ -90,7 +90,7 @@ class ExactCounts(RawCounts):
     """
 
     name, noise = "exact", "none"
-    error = fresh_std = 0.0
+    error = 0.0
     sum: RawSum
 
     def __init__(self, spec: Spec, *, capacity: int, stationary: bool, layout: Layout | None = None) -> None:

@@ -138,7 +138,7 @@ class StagedCounts(Mechanism[Batch, Staged, PrivateCounts]):
 
     def std(self, batch: int) -> float:
         """Returns the standard deviation of the noise in a count of a batch: public."""
-        return self.parts[self._key(batch)].fresh_std
+        return getattr(self.parts[self._key(batch)], "fresh_std", 0.0)  # exact counts have no noise to speak of
 
     def messages_per_user(self, batch: int) -> int:
         """Returns how many one-bit messages a user of a batch sends, under `Shuffle`; 0 elsewhere."""
