@@ -133,16 +133,19 @@ class Crowd:
     """
 
     def __init__(
-        self, deployment: Deployment, mdp: FiniteMDP, seed: Seed, habits: Habits, shuffler: Shuffler | None
+        self, deployment: Deployment, mdp: FiniteMDP, seed: Seed, habits: Habits, shuffler: Shuffler | str
     ) -> None:
         self.deployment, self.mdp, self.habits = deployment, mdp, habits
         self.seed = seed_sequence(seed)
         self._exact = deployment.agent.mechanism.exact
         self._shuffled = isinstance(deployment.agent.privacy, Shuffle)
-        if self._shuffled and shuffler is None and deployment.shuffler is None:
-            source = None if self._exact else FastSource(stream(self.seed, Role.SHUFFLER))
-            shuffler = Shuffler("memory:", deployment.terms, source)
-        deployment.shuffler = shuffler or deployment.shuffler
+        self._own: Shuffler | None = None
+        if self._shuffled and isinstance(shuffler, str):  # later noise is not the earlier noise again
+            generator = stream(self.seed, Role.SHUFFLER, f"batch {deployment.version}")
+            source = None if self._exact else FastSource(generator)
+            shuffler = self._own = Shuffler(shuffler, deployment.terms, source)
+        if self._shuffled:
+            deployment.shuffler = shuffler  # type: ignore[assignment]
         self._people, self._place = stream(self.seed, Role.PEOPLE), 0  # the stream of people, and who is next in it
         self._score = Score(mdp)
         self.events: list[_Event] = []
@@ -159,7 +162,7 @@ class Crowd:
         row, plan = deployment._row(), deployment.plan()
         self.first = self._next = plan.start + row.issued
         room = max(deployment.config.episodes - self.first, 0)
-        self.wanted = room if people is None else check_integer("people", people)
+        self.wanted = room if people is None else check_integer("people", people, least=0)
         self._told = progress
         self.now = max(self.now, row.latest)
         self._on_their_way(row)
@@ -171,6 +174,12 @@ class Crowd:
         if row.size and row.issued >= row.size:
             self.now = max(self.now, self._due(row))
             self.releases += deployment.close_due(self.now)
+
+    def leave(self) -> None:
+        """Ends the shuffler, if nobody else did bring one."""
+        if self._own is not None:
+            self.deployment.shuffler = None
+            self._own.shut()
 
     def _soon(self, when: float, what: Callable[[], None]) -> None:
         heapq.heappush(self.events, _Event(when, self._planned, what))

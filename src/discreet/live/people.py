@@ -86,7 +86,7 @@ def simulate(
     seed: Seed = None,
     *,
     habits: Habits | None = None,
-    shuffler: Shuffler | None = None,
+    shuffler: Shuffler | str = "memory:",
     progress: Callable[[int], None] | None = None,
 ) -> Simulated:
     """Lets people of an environment meet a deployment, from where it is now.
@@ -102,7 +102,7 @@ def simulate(
         people: How many start; by default as many as there are free slots.
         seed: Of the people. Give the same one to go on.
         habits: How they behave; by default they wait for a slot and report at once.
-        shuffler: Under `Shuffle`: who takes the reports. One with a database in memory by default.
+        shuffler: Under `Shuffle`: who takes the reports; or the URL of a database, for one that is made here.
         progress: Is called with the number of people after each start.
 
     Raises:
@@ -110,7 +110,10 @@ def simulate(
     """
     habits = Habits() if habits is None else habits
     crowd = Crowd(deployment, _world(deployment, mdp, habits), seed, habits, shuffler)
-    crowd.play(people, progress)
+    try:
+        crowd.play(people, progress)
+    finally:
+        crowd.leave()
     return Simulated(
         np.array(crowd.gaps),
         crowd.first,
