@@ -11,8 +11,8 @@ import click
 
 from discreet import __version__
 from discreet.cli.commands import completion, list_, run
+from discreet.cli.deployments import live
 from discreet.cli.experiments import report, reproduce, results, sweep
-from discreet.cli.live import live
 from discreet.cli.privacy import audit, budget
 from discreet.errors import DiscreetError, InvalidToken, LiveError
 

@@ -34,6 +34,14 @@ def _database(default: str | None = None) -> Callable[[F], F]:
     )
 
 
+def _existing(database: str) -> str:
+    """Returns the URL, unless it names a file that is not there: to look at it would make an empty one."""
+    file = database.removeprefix("sqlite:///")
+    if file != database and not Path(file).exists():
+        raise InvalidInput(f"there is no database {file!r}: discreet live create makes one")
+    return database
+
+
 @click.group()
 def live() -> None:
     """Real people, one at a time: deployments that are kept in a database.
@@ -65,7 +73,7 @@ def status(name: str | None, database: str, as_json: bool) -> None:
     from discreet import live
     from discreet.live.stores import connect
 
-    store = connect(database)
+    store = connect(_existing(database))
     try:
         known = live.names(store) if name is None else [name]
         found = [_status(live.open(store, each)) for each in known]
@@ -87,7 +95,7 @@ def close(name: str, database: str) -> None:
     """
     from discreet import live
 
-    with live.open(database, name) as opened:
+    with live.open(_existing(database), name) as opened:
         versions = opened.close_due()
     told = ", ".join(map(str, versions))
     click.echo(f"released     version {told}" if versions else "released     nothing: no batch is due")
@@ -109,7 +117,7 @@ def erase(name: str, person: str | None, token: str | None, database: str) -> No
 
     if person == "-":
         person = sys.stdin.readline().strip()
-    with live.open(database, name) as opened:
+    with live.open(_existing(database), name) as opened:
         said = opened.erase(token=token, person=person)
     click.echo(_ERASED[said])
 
@@ -129,9 +137,9 @@ def statement(name: str, out: Path, database: str) -> None:
     """Write what is promised to whom, with all parameters and the chain of releases; discreet verify checks it."""
     from discreet import live
 
-    with live.open(database, name) as opened:
+    with live.open(_existing(database), name) as opened:
         document: Any = opened
-        out.write_text(document.statement().to_json())
+        out.write_bytes(document.statement().to_json().encode())
     click.echo(f"statement    {out}")
 
 
