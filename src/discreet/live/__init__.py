@@ -21,6 +21,7 @@ from discreet.errors import InvalidInput, RolledBack
 from discreet.live.config import Config, read
 from discreet.live.deployment import Deployment, Release, Ticket, learner_of, new_document
 from discreet.live.keys import Keys, new_key
+from discreet.live.people import Habits, Simulated, simulate
 from discreet.live.shuffler import Shuffler, Terms
 from discreet.live.stores import connect, sql
 from discreet.noise import Role
@@ -33,7 +34,21 @@ if TYPE_CHECKING:
 
     from discreet.live.stores.base import Connection, Store
 
-__all__ = ["Config", "Deployment", "Release", "Shuffler", "Terms", "Ticket", "create", "names", "open", "read"]
+__all__ = [
+    "Config",
+    "Deployment",
+    "Habits",
+    "Release",
+    "Shuffler",
+    "Simulated",
+    "Terms",
+    "Ticket",
+    "create",
+    "names",
+    "open",
+    "read",
+    "simulate",
+]
 
 
 def create(
