@@ -13,6 +13,7 @@ from discreet import __version__
 from discreet.cli.commands import completion, list_, run
 from discreet.cli.experiments import report, reproduce, results, sweep
 from discreet.cli.privacy import audit, budget
+from discreet.cli.statement import verify
 from discreet.errors import DiscreetError
 
 __all__ = ["cli", "main"]
@@ -24,7 +25,7 @@ def cli() -> None:
     """Differentially private reinforcement learning: learn from many people, betray none of them."""
 
 
-for command in (run, reproduce, sweep, results, report, budget, audit, list_, completion):
+for command in (run, reproduce, sweep, results, report, budget, audit, verify, list_, completion):
     cli.add_command(command)
 
 
