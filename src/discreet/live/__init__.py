@@ -17,7 +17,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import InvalidInput
+from discreet.errors import InvalidInput, RolledBack
 from discreet.live import population
 from discreet.live.config import Config, read
 from discreet.live.deployment import Deployment, Release, Ticket, learner_of, new_document, promised
@@ -103,15 +103,24 @@ def create(
     return Deployment(store, wanted.name)
 
 
-def open(url: str | Store, name: str) -> Deployment:  # noqa: A001
+def open(url: str | Store, name: str, *, at_least: int = 0) -> Deployment:  # noqa: A001
     """Opens a deployment that was made before: on this machine or another, after a crash or beside other processes.
+
+    Args:
+        url: As for `create`.
+        name: Of the deployment.
+        at_least: How many releases there were, if the caller knows: an older copy of the database is refused.
 
     Raises:
         InvalidInput: If there is none of that name.
+        RolledBack: If the database is older than ``at_least``.
     """
     store = connect(url) if isinstance(url, str) else url
     try:
-        return Deployment(store, name)
+        found = Deployment(store, name)
+        if found.version < at_least:
+            raise RolledBack(f"this database has {found.version} releases, and {at_least} are known: it is an old copy")
+        return found
     except BaseException:
         if isinstance(url, str):
             store.close()

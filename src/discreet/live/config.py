@@ -46,7 +46,7 @@ class Config:
         timing: ``"private"``: batches close by starts and the clock alone. ``"public"``: also when all have reported.
         report_within: Seconds after a start in which a report is taken.
         window: Seconds in which a batch takes people; None is until all slots are given out.
-        episodes_per_person: How many slots a person may have, k; the guarantee is that of groups of k.
+        episodes_per_person: How many slots a person may have, k, one a batch; the guarantee is that of groups of k.
         anonymous: Whether people may start without a pseudonym; then the app vouches for k.
         gone: An absorbing state for what comes after a person has left; None if there is none.
         population: Whose ledger is charged: deployments on the same people share one.

@@ -531,7 +531,7 @@ def promised(agent: LearningAgent, config: Config) -> Guarantee:
     if config.timing == "public":
         said.append("whether and when people report is not protected")
     elif found.notion == "local":
-        said.append("whether a device reports is not hidden from the server, unless it sends an absent one's report")
+        said.append("whether a device reports is not hidden, unless it sends the report of an absent person instead")
     if config.anonymous:
         said.append(f"the app sees to it that nobody without a pseudonym starts more than {k} episode{'s' * (k > 1)}")
     return dataclasses.replace(found.group(k), assumptions=(*found.assumptions, *said))

@@ -73,7 +73,11 @@ def _check_state(row: Deployed) -> None:
 
 
 def start(db: Connection, config: Config, person: bytes | None, now: float) -> Place:
-    """Gives out the next slot, or the same one again to the same person."""
+    """Gives out the next slot, or the same one again to the same person.
+
+    A person has one slot of a batch at most, whether they have reported or not: if a report opened the way to another
+    slot, who stays away would move everybody after them.
+    """
     db.lock(config.name, alone=False)
     row = deployed(db, config.name, held=True)
     _check_state(row)
@@ -82,9 +86,9 @@ def start(db: Connection, config: Config, person: bytes | None, now: float) -> P
     if person is not None:
         own = db.rows(sql.SLOTS_OF, name=config.name, person=person)
         for version, slot, started, erased in own:
-            if taking and version == row.version and not erased and _again(db, config, version, slot):
+            if taking and version == row.version and not erased:
                 return Place(version, slot, started)
-        if len(own) >= config.episodes_per_person:
+        if len(own) >= config.episodes_per_person or any(version == row.version for version, *_ in own):
             return nothing
     if not taking or row.issued >= row.size or (config.window is not None and now > row.opened + config.window):
         return nothing
@@ -92,13 +96,6 @@ def start(db: Connection, config: Config, person: bytes | None, now: float) -> P
     db.run(sql.ISSUE, name=config.name, latest=max(now, row.latest))
     points.reached("start: before the commit")
     return Place(row.version, row.issued, now)
-
-
-def _again(db: Connection, config: Config, version: int, slot: int) -> bool:
-    """Whether a person who starts again has this slot again: always, or until they reported if they may have more."""
-    if config.episodes_per_person == 1:
-        return True
-    return db.row(sql.REPORTED, name=config.name, version=version, slot=slot) is None
 
 
 def report(db: Connection, config: Config, version: int, slot: int, body: bytes, now: float) -> None:

@@ -61,7 +61,8 @@ def trusted(guarantee: Guarantee) -> list[str]:
         ],
         "shuffle": [
             "The shuffler is trusted to mix the messages of a whole batch, to hand on nothing less, and to fill the "
-            "slots of absent people with noise. It must not work together with the server.",
+            "slots of absent people with noise. It must not work together with the server, and its database is never "
+            "restored from a backup.",
             "The stated share of the people of a batch is trusted to add its noise.",
         ],
     }[guarantee.notion]
