@@ -23,7 +23,15 @@ _LARGEST = 2**28  # bytes of a statement
 
 
 class Altered(InvalidInput):
-    """A document is not written as discreet writes it."""
+    """A document is not written as discreet writes it.
+
+    Attributes:
+        document: What it says all the same.
+    """
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        super().__init__("its bytes are not those that discreet writes: something was changed")
+        self.document = document
 
 
 def written(document: dict[str, Any]) -> str:
@@ -49,7 +57,7 @@ def read(text: str | bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise InvalidInput("it is no JSON object")
     if again != shown:  # spaces, the order of keys, a key twice, another way to write a number
-        raise Altered("its bytes are not those that discreet writes: something was changed")
+        raise Altered(found)
     return found
 
 

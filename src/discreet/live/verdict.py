@@ -7,6 +7,7 @@ registered here are looked up.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,8 @@ _SOLVED = (
     "noise",
     "errors",
 )  # of shuffled bits: a search ends elsewhere on other machines
+#: Names of the numbers that say how much noise there is; the rest of what is calibrated follows from the parameters.
+_NOISE = (*_SOLVED, "error", "scale", "parameter", "bits", "fine", "epsilon")
 _STATES = ("open", "complete", "rolled-back")
 _KEYS = {
     *("format", "discreet", "written_by", "deployment", "made", "state", "config", "resolved", "simulation"),
@@ -93,7 +96,7 @@ class Verdict:
             "statement": self.title,
             "holds": self.holds,
             "guarantee": self.guarantee,
-            "epsilon": self.epsilon,
+            "epsilon": self.epsilon if self.epsilon is None or math.isfinite(self.epsilon) else None,
             "delta": self.delta,
             "checks": [vars(check) for check in self.checks],
             "unchecked": self.unchecked,
@@ -125,18 +128,21 @@ def verify(statement: Statement | str | bytes, key: str | None = None) -> Verdic
     """
     wanted, verdict = None if key is None else signing.key_of(key), Verdict()
     text = statement.to_json() if isinstance(statement, Statement) else statement
+    wrong = None
     try:
         document = signing.read(text)
     except signing.Altered as error:
-        verdict._add("bytes", str(error), "")
-        return verdict
+        document, wrong = error.document, str(error)
     if document.get("format") != FORMAT:
         raise InvalidInput(f"this is no statement of a deployment: its format must be {FORMAT!r}")
-    verdict._add("bytes", None, "written as discreet writes it")
+    if not verdict._add("bytes", wrong, "written as discreet writes it"):
+        return verdict
     if set(document) != _KEYS:
         verdict._add("contents", f"it must have exactly these parts: {', '.join(sorted(_KEYS))}", "")
         return verdict
-    verdict.title = f"{document['deployment']}, made {document['made']}, by discreet {document['written_by']}"
+    verdict.title = (
+        f"{document['deployment']}, {document['state']}, made {document['made']} by discreet {document['written_by']}"
+    )
     same = signing.digest(document) == document["digest"]
     verdict._add("digest", None if same else "the SHA-256 of its contents is another one", "the SHA-256 of it matches")
     _signature(verdict, document, wanted)
@@ -232,6 +238,9 @@ def _built(found: dict[str, Any]) -> tuple[LearningAgent, list[str]]:
     agent = agents.make(found["agent"], found["spec"], episodes=found["episodes"], seed=0, **found["options"])
     without = _SOLVED if isinstance(agent.privacy, Shuffle) else ()
     fresh, stated = (laid_open(each, without) for each in (agent.mechanism.calibration(), found["calibration"]))
+    shapes = [laid_open(each, _NOISE) for each in (fresh, stated)]
+    if differences(*shapes, "calibration"):  # an encoder that counts more than the sensitivity allows for
+        raise InvalidInput("what was calibrated is not for this mechanism")
     off = differences(fresh, stated, "calibration", _CALIBRATED, whole=True)
     agent.mechanism.recalibrate(found["calibration"])
     return agent, off
