@@ -245,14 +245,15 @@ def test_in_postgresql_the_second_waits_for_the_first(postgres):
     first, second = connect(postgres), connect(postgres)
     held, go = threading.Event(), threading.Event()
 
-    def charge(db, name):
-        population.charge(db, "ward", name, Guarantee("joint", 0.7, 0.0), (1.0, 0.0))
+    def charge(db, name, epsilon=0.7):
+        population.charge(db, "ward", name, Guarantee("joint", epsilon, 0.0), (1.0, 0.0))
 
     def slow(db):
         charge(db, "slow")
         held.set()
         assert go.wait(60)
 
+    first.do(lambda db: charge(db, "before", 0.1), alone=True)
     waiting = first.submit(slow, alone=True)
     assert held.wait(60)
     answer = second.submit(lambda db: charge(db, "fast"), alone=True)
@@ -262,6 +263,6 @@ def test_in_postgresql_the_second_waits_for_the_first(postgres):
     waiting.result()
     with pytest.raises(BudgetExceeded):
         answer.result()
-    assert [charged.deployment for charged in live.ledger(first, "ward").charges] == ["slow"]
+    assert [charged.deployment for charged in live.ledger(first, "ward").charges] == ["before", "slow"]
     first.close()
     second.close()
