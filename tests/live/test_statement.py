@@ -15,6 +15,7 @@ import pytest
 from discreet import live
 from discreet.errors import MissingExtra
 from discreet.live import signing
+from discreet.live.words import rounded_up
 from discreet.runtime import records
 from tests.live.mechanisms import GAUSSIAN, MECHANISMS, SHUFFLE, config
 from tests.live.people import KINDS, Crowd, deploy, shut
@@ -172,7 +173,22 @@ def test_the_page_needs_nothing_else_and_says_all_of_it(name):
     lines += [line[1:] for line in guarantee.assumptions] + document["trust"]["words"]
     for line in [*lines, statement.key, document["digest"], document["chain"], document["discreet"]]:
         assert line.replace("'", "&#x27;") in text, line
-    assert f"ε = {guarantee.epsilon:.6g}" in text
+    assert f"ε = {rounded_up(guarantee.epsilon, 6)}" in text
+
+
+def test_what_is_promised_is_never_rounded_down():
+    """A page that says 0.123456 for 0.1234561 promises more than was proven."""
+    for value, digits, shown in [
+        (0.1234561, 6, "0.123457"),
+        (0.9999999989, 6, "1"),
+        (1e-5, 3, "1e-05"),
+        (1.0001e-5, 3, "1.01e-05"),
+        (2.0, 6, "2"),
+        (0.0, 6, "0"),
+        (123456789.0, 4, "1.235e+08"),
+    ]:
+        assert rounded_up(value, digits) == shown
+        assert float(shown) >= value
 
 
 def test_the_page_escapes_what_it_shows():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 from typing import Any
 
+from discreet.live.words import rounded_up
+
 __all__ = ["page"]
 
 _STYLE = """
@@ -85,7 +87,7 @@ def _text(value: object) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "∞" if value is None else f"{value:.6g}"
+    return "∞" if value is None else rounded_up(value, 6)
 
 
 def _numbers(found: dict[str, Any]) -> str:

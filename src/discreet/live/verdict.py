@@ -33,14 +33,11 @@ __all__ = ["TOLERANCE", "Check", "Verdict", "verify"]
 #: How far a stated ε may be from the one that is computed.
 TOLERANCE = 1e-9
 _CALIBRATED = 1e-6  # relative, of noise; ε is computed from the noise that is stated
-_SOLVED = (
-    "noise_bits",
-    "probability",
-    "noise",
-    "errors",
-)  # of shuffled bits: a search ends elsewhere on other machines
 #: Names of the numbers that say how much noise there is; the rest of what is calibrated follows from the parameters.
-_NOISE = (*_SOLVED, "error", "scale", "parameter", "bits", "fine", "epsilon")
+_NOISE = (
+    *("scale", "parameter", "bits", "fine", "epsilon", "error", "errors"),
+    *("noise_bits", "probability", "noise"),  # of shuffled bits, whose search may end elsewhere on another machine
+)
 _STATES = ("open", "complete", "rolled-back")
 _KEYS = {
     *("format", "discreet", "written_by", "deployment", "made", "state", "config", "resolved", "simulation"),
@@ -209,7 +206,8 @@ def _mechanism(verdict: Verdict, document: dict[str, Any]) -> tuple[LearningAgen
     if __version__ == document["written_by"] == document["discreet"]:
         words = [place for name in _WORDS for place in differences(again[name], document[name], name)]
         verdict._add("words", listed("not what follows from the guarantee", words), "they follow from the guarantee")
-        verdict._add("noise", listed("not what discreet calibrates", off), "as discreet calibrates it")
+        if not isinstance(agent.privacy, Shuffle):
+            verdict._add("noise", listed("not what discreet calibrates", off), "as discreet calibrates it")
     else:
         verdict.unchecked.append(f"its words, and how its noise was calibrated: this is discreet {__version__}")
     return agent, config
@@ -236,10 +234,10 @@ def _built(found: dict[str, Any]) -> tuple[LearningAgent, list[str]]:
     if found["agent"] not in agents.AGENTS or found["agent"] == "auto":
         raise InvalidInput("it names no agent that is registered here")
     agent = agents.make(found["agent"], found["spec"], episodes=found["episodes"], seed=0, **found["options"])
-    without = _SOLVED if isinstance(agent.privacy, Shuffle) else ()
-    fresh, stated = (laid_open(each, without) for each in (agent.mechanism.calibration(), found["calibration"]))
-    shapes = [laid_open(each, _NOISE) for each in (fresh, stated)]
-    if differences(*shapes, "calibration"):  # an encoder that counts more than the sensitivity allows for
+    fresh, stated = (laid_open(each) for each in (agent.mechanism.calibration(), found["calibration"]))
+    if differences(
+        laid_open(fresh, _NOISE), laid_open(stated, _NOISE), "calibration"
+    ):  # an encoder that counts more than the sensitivity allows for
         raise InvalidInput("what was calibrated is not for this mechanism")
     off = differences(fresh, stated, "calibration", _CALIBRATED, whole=True)
     agent.mechanism.recalibrate(found["calibration"])

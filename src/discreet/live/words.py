@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 from typing import TYPE_CHECKING
 
@@ -11,13 +12,19 @@ if TYPE_CHECKING:
     from discreet.live.config import Config
     from discreet.privacy import Guarantee
 
-__all__ = ["not_checked", "not_covered", "promise", "trusted"]
+__all__ = ["not_checked", "not_covered", "promise", "rounded_up", "trusted"]
 
 _SEEN = {
     "joint": "everything that leaves the server: all releases, all plans, and the policies that other people are given",
     "local": "the report that leaves a person's device",
     "shuffle": "everything that leaves the shuffler: mixed batches, and the releases, plans and policies made of them",
 }
+
+
+def rounded_up(value: float, digits: int) -> str:
+    """Returns a number for people to read: what is promised is never rounded down."""
+    exact = decimal.Decimal(repr(value))
+    return f"{float(decimal.Context(digits, decimal.ROUND_CEILING).plus(exact)):.{digits}g}"
 
 
 def promise(guarantee: Guarantee, config: Config) -> list[str]:
@@ -27,15 +34,15 @@ def promise(guarantee: Guarantee, config: Config) -> list[str]:
     k = config.episodes_per_person
     whom = "one episode" if k == 1 else f"at most {k} episodes"
     data = "rewards" if guarantee.protects == "rewards" else "states, actions and rewards"
-    factor = math.exp(min(guarantee.epsilon, 700.0))
-    but = f", but for a probability of δ = {guarantee.delta:.3g}" if guarantee.delta else ""
+    factor = rounded_up(math.exp(min(guarantee.epsilon, 700.0)), 4)
+    but = f", but for a probability of δ = {rounded_up(guarantee.delta, 3)}" if guarantee.delta else ""
     said = [
         f"The promise is made to every person of this deployment. A person has {whom} in it.",
         f"Take {_SEEN[guarantee.notion]}. Replace all data of one person ({data}) by any other data, or by those of "
-        f"somebody who stayed away. Then nothing that can be seen there becomes more than e^ε = {factor:.4g} times as "
-        f"likely{but}. Here ε = {guarantee.epsilon:.6g}.",
+        f"somebody who stayed away. Then nothing that can be seen there becomes more than e^ε = {factor} times as "
+        f"likely{but}. Here ε = {rounded_up(guarantee.epsilon, 6)}.",
         "So whoever sees all of that, and knows everything about everybody else, still learns little about this "
-        f"person: their odds for any guess change by a factor of {factor:.4g} at most{but}.",
+        f"person: their odds for any guess change by a factor of {factor} at most{but}.",
     ]
     if guarantee.notion == "joint":
         said.append("What a person is shown may depend on their own data; it is what others see that is protected.")
