@@ -36,6 +36,8 @@ def _integers(name: str, values: ArrayLike) -> NDArray[np.int64]:
 
 def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
     array = _array(name, "numbers", "iuf", values)
+    if array.dtype == np.float64:
+        return array
     with np.errstate(over="ignore"):  # a wider float may become infinite, which no bound allows
         return np.asarray(array, dtype=np.float64)
 
