@@ -54,5 +54,6 @@ MECHANISMS = {
     "three episodes, gaussian": config(privacy=GAUSSIAN, episodes_per_person=3),
     "three episodes, laplace": config(privacy=CENTRAL, episodes_per_person=3),
     "three episodes, local": config(privacy={**LOCAL, "sum": "sampled"}, episodes_per_person=3),
+    "three episodes, shuffle": config(privacy=SHUFFLE, episodes_per_person=3),
     "public timing": config(privacy=GAUSSIAN, timing="public", anonymous=True),
 }

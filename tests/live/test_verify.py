@@ -196,7 +196,8 @@ FIELDS = {
     "releases": (("releases",), [], "chain"),
     "plans": (("plans",), [], "chain"),
     "a charge": (("population", "charges", 0, "epsilon"), 0.5, "population"),
-    "a charge too many": (("population", "budget", "epsilon"), 0.5, "population"),
+    "a charge too many": (("population", "ledger", "budget", "epsilon"), 0.5, "population"),
+    "a charge of the filter": (("population", "ledger", "charges", 0, "pure"), 0.5, "population"),
     "no ledger": (("population",), None, "population"),
     "another population": (("population", "name"), "others", "population"),
 }

@@ -159,10 +159,9 @@ def _people(population: dict[str, Any] | None) -> list[str]:
     if population is None:
         return []
     rows = [(charge["deployment"], _numbers(charge)) for charge in population["charges"]]
-    how = "a privacy filter" if population["ledger"] is not None else "adding up ε and δ (basic composition)"
     return [
         f"<h2>The ledger of the population “{_text(population['name'])}”</h2>",
-        f"<p>All deployments on these people together have at most {_numbers(population['budget'])}, by {how}. "
+        f"<p>All deployments on these people together have at most {_numbers(population['ledger']['budget'])}. "
         "Each was charged before it could release anything.</p>",
         _table(rows),
     ]

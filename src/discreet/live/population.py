@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import BudgetExceeded, InvalidInput, Unproven
+from discreet.errors import BudgetExceeded, InvalidInput
 from discreet.live.stores import sql
 from discreet.privacy import Budget, Ledger
 
@@ -47,9 +47,8 @@ class Population:
 
     Attributes:
         name: Of the population.
-        budget: (ε, δ) for all deployments together.
+        ledger: The filter that composes what was charged.
         charges: Of each deployment, in order.
-        ledger: The filter that composes them; None: ε and δ are added up (basic composition).
 
     Guarantee:
         All deployments together are (ε, δ)-DP with the budget's ε and δ for every person, whoever chose later
@@ -57,16 +56,18 @@ class Population:
     """
 
     name: str
-    budget: Budget
+    ledger: Ledger
     charges: tuple[Charged, ...] = ()
-    ledger: Ledger | None = None
 
     @property
-    def spent(self) -> tuple[float, float]:
-        """What all charges come to: ε and δ."""
-        if self.ledger is not None:
-            return self.ledger.spent, self.budget.delta
-        return math.fsum(c.epsilon for c in self.charges), math.fsum(c.delta for c in self.charges)
+    def budget(self) -> Budget:
+        """(ε, δ) for all deployments together."""
+        return self.ledger.budget
+
+    @property
+    def spent(self) -> float:
+        """The ε of all charges, at the budget's δ."""
+        return self.ledger.spent
 
     def charged(self, guarantee: Guarantee, deployment: str) -> Population:
         """Returns the population with one more deployment; this one stays as it was.
@@ -74,25 +75,20 @@ class Population:
         Raises:
             BudgetExceeded: If it does not fit.
         """
-        entry = Charged(deployment, guarantee.epsilon, guarantee.delta)
-        ledger = _composed(self, guarantee, deployment)
-        found = Population(self.name, self.budget, (*self.charges, entry), ledger)
-        epsilon, delta = found.spent
-        if not (epsilon <= self.budget.epsilon and delta <= self.budget.delta):
-            raise BudgetExceeded(
-                f"{deployment} would bring the population {self.name!r} to epsilon={epsilon:.6g}, delta={delta:.6g}; "
-                f"its budget is epsilon={self.budget.epsilon:g}, delta={self.budget.delta:g}"
-            )
-        return found
+        ledger = Ledger.from_json(self.ledger.to_json())
+        try:
+            ledger.charge(guarantee, deployment)
+        except BudgetExceeded as error:
+            raise BudgetExceeded(f"the population {self.name!r} has no room for it: {error}") from None
+        return Population(self.name, ledger, (*self.charges, Charged(deployment, guarantee.epsilon, guarantee.delta)))
 
     def to_dict(self) -> dict[str, Any]:
         """Returns what JSON can hold."""
         return {
             "version": _VERSION,
             "name": self.name,
-            "budget": {"epsilon": self.budget.epsilon, "delta": self.budget.delta},
             "charges": [vars(charge) for charge in self.charges],
-            "ledger": None if self.ledger is None else json.loads(self.ledger.to_json()),
+            "ledger": json.loads(self.ledger.to_json()),
         }
 
     @classmethod
@@ -103,41 +99,18 @@ class Population:
             InvalidInput: If it is none, or its charges exceed its budget.
         """
         try:
-            if document["version"] != _VERSION or set(document) != {"version", "name", "budget", "charges", "ledger"}:
+            if document["version"] != _VERSION or set(document) != {"version", "name", "charges", "ledger"}:
                 raise InvalidInput(f"this is no ledger of a population of version {_VERSION}")
             charges = tuple(Charged(**charge) for charge in document["charges"])
-            numbers = [number for charge in charges for number in (charge.epsilon, charge.delta)]
-            kept = document["ledger"]
-            ledger = None if kept is None else Ledger.from_json(json.dumps(kept))
-            found = cls(document["name"], Budget(**document["budget"]), charges, ledger)
-            epsilon, delta = found.spent
+            ledger = Ledger.from_json(json.dumps(document["ledger"]))
+            held = all(0 <= number < math.inf for charge in charges for number in (charge.epsilon, charge.delta))
         except InvalidInput:
             raise
         except (ArithmeticError, KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"this is no ledger of a population: {type(error).__name__}") from None
-        if any(not 0 <= number < math.inf for number in numbers):
-            raise InvalidInput("this is no ledger of a population: a charge is negative or not finite")
-        if ledger is not None and (
-            ledger.budget != found.budget or [c.label for c in ledger.charges] != [c.deployment for c in charges]
-        ):
-            raise InvalidInput("this is no ledger of a population: its filter has other charges or another budget")
-        if not (epsilon <= found.budget.epsilon and delta <= found.budget.delta):
-            raise BudgetExceeded(f"the charges of the population {found.name!r} exceed its budget")
-        return found
-
-
-def _composed(population: Population, guarantee: Guarantee, label: str) -> Ledger | None:
-    """Returns the filter with one more charge; None where it proves nothing, and ε and δ are added up instead."""
-    if population.charges and population.ledger is None:
-        return None
-    ledger = Ledger(population.budget) if population.ledger is None else Ledger.from_json(population.ledger.to_json())
-    try:
-        ledger.charge(guarantee, label)
-    except Unproven:
-        if population.charges:
-            raise
-        return None
-    return ledger
+        if not held or [c.label for c in ledger.charges] != [c.deployment for c in charges]:
+            raise InvalidInput("this is no ledger of a population: its charges are not those of its deployments")
+        return cls(document["name"], ledger, charges)
 
 
 def find(db: Connection, name: str) -> Population | None:
@@ -180,11 +153,11 @@ def charge(
 def _opened(name: str, deployment: str, guarantee: Guarantee, budget: tuple[float, float] | None) -> Population:
     """Returns a new population with its first deployment."""
     if budget is not None:
-        return Population(name, Budget(*budget)).charged(guarantee, deployment)
+        return Population(name, Ledger(Budget(*budget))).charged(guarantee, deployment)
     for more in _ROOM:
         exact = Budget(guarantee.epsilon * (1 + more), min(guarantee.delta * (1 + more), math.nextafter(1, 0)))
         try:
-            return Population(name, exact).charged(guarantee, deployment)
+            return Population(name, Ledger(exact)).charged(guarantee, deployment)
         except BudgetExceeded:
             continue
     raise BudgetExceeded(f"no ledger can be made for {deployment}: its guarantee does not fit into itself")

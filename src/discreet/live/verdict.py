@@ -308,13 +308,11 @@ def _population(document: dict[str, Any], agent: LearningAgent, config: Config) 
         raise InvalidInput("its ledger has another budget than the configuration says")
     if not (close(own[0].epsilon, guarantee.epsilon) and close(own[0].delta, guarantee.delta)):
         raise InvalidInput("what was charged is not what it proves")
-    if found.ledger is not None:
-        _charged_again(found, guarantee, config.name)
-    epsilon, delta = found.spent
-    number = len(found.charges)
+    _charged_again(found, guarantee, config.name)
+    number, budget = len(found.charges), found.budget
     return (
-        f"{number} deployment{'s' * (number != 1)} on {found.name!r}, in all ε = {epsilon:.6g}, "
-        f"δ = {delta:.3g}, within ε = {found.budget.epsilon:.6g}, δ = {found.budget.delta:.3g}"
+        f"{number} deployment{'s' * (number != 1)} on {found.name!r}, in all ε = {found.spent:.6g} of "
+        f"{budget.epsilon:.6g} at δ = {budget.delta:.3g}"
     )
 
 
