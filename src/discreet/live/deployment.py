@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from discreet.agents.rounds import Policy
     from discreet.live.rows import Deployed
     from discreet.live.shuffler import Shuffler
+    from discreet.live.statement import Statement
     from discreet.live.stores.base import Connection, Store
     from discreet.mdp import FiniteMDP
     from discreet.privacy import Batch, Guarantee
@@ -475,6 +476,16 @@ class Deployment:
             raise LiveError(f"the release of version {version} gives a plan of version {plan.version}")
         return learner_of(agent, state, rng), plan
 
+    def statement(self, now: float | None = None) -> Statement:
+        """Returns what is promised to whom, with all that is needed to compute it again, signed: public.
+
+        Args:
+            now: The time that it bears; the clock's by default.
+        """
+        from discreet.live.statement import state
+
+        return state(self, now)
+
     def end(self) -> None:
         """Ends the deployment: nobody is collected any more, raw reports and the key of pseudonyms are destroyed."""
 
@@ -539,5 +550,11 @@ def chained(chain: str, digest: str) -> str:
 def new_document(agent: LearningAgent, config: Config) -> dict[str, Any]:
     """Returns what is written down when a deployment is made."""
     found = {"discreet": __version__, "config": config.to_document(), "resolved": agent.name}
-    genesis = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
-    return {**found, "chain": genesis}
+    return {**found, "chain": genesis(found)}
+
+
+def genesis(document: dict[str, Any]) -> str:
+    """Returns what the hash chain begins with: what the deployment is, but for the seed of a simulation."""
+    config = {key: value for key, value in document["config"].items() if key != "seed"}
+    found = {"discreet": document["discreet"], "config": config, "resolved": document["resolved"]}
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
