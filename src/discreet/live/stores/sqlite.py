@@ -71,6 +71,7 @@ class SQLiteStore(Store):
                 self._connection.execute(f"PRAGMA {pragma}")
             self._connection.execute("PRAGMA wal_autocheckpoint=0")
             self._migrate()
+            self._cut()  # a process that died after a release may have left deleted rows in the log
         except sqlite3.DatabaseError as error:
             self._connection.close()
             raise InvalidInput(f"{target!r} is no database of discreet: {error}") from None
