@@ -13,6 +13,7 @@ from discreet.live.deployment import Deployment
 from discreet.live.keys import read_token
 from discreet.live.shuffler import Shuffler
 from discreet.live.stores import sql
+from discreet.live.stores.sqlite import SQLiteStore
 from discreet.noise import Role
 from discreet.runtime import records
 
@@ -186,6 +187,21 @@ def _shuffler_closes_twice(_: Say) -> None:
     Shuffler._closed = closed  # type: ignore[method-assign]
 
 
+def _synchronous(how: str) -> Callable[[Say], None]:
+    """A commit that does not wait for the disk."""
+
+    def planted(_: Say) -> None:
+        original = SQLiteStore._connect
+
+        def connect(self: Any) -> None:
+            original(self)
+            self._connection.execute(f"PRAGMA synchronous={how}")
+
+        SQLiteStore._connect = connect  # type: ignore[method-assign]
+
+    return planted
+
+
 _BUGS: dict[str, Callable[[Any], None]] = {
     "acknowledge early": _acknowledge_early,
     "last report wins": _last_report_wins,
@@ -200,4 +216,6 @@ _BUGS: dict[str, Callable[[Any], None]] = {
     "close on received reports": _close_on_received,
     "raw rows stay": _raw_rows_stay,
     "value in the message": _value_in_the_message,
+    "synchronous off": _synchronous("OFF"),
+    "synchronous normal": _synchronous("NORMAL"),
 }
