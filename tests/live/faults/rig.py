@@ -30,6 +30,7 @@ RANDOM = "at random"
 ALL = "all at once, at random"
 #: Errors that faults may cause; anything else is a bug.
 EXPECTED = {"Closed", "InvalidPersonalData", "InvalidToken", "Unavailable"}
+_DAY = 86_400.0
 _WAVES = 60  # after which a process that should have died has not come by
 
 
@@ -75,6 +76,7 @@ class Rig:
         servers: How many processes serve it.
         shuffler: URL of the shuffler's database, under Shuffle.
         bug: Planted in every process.
+        jumps: Whether clocks jump, a day forward or back.
         seed: Of the people, and of what happens to them.
     """
 
@@ -87,10 +89,11 @@ class Rig:
         servers: int = 1,
         shuffler: str | None = None,
         bug: str | None = None,
+        jumps: bool = False,
         seed: int = 0,
     ) -> None:
         self.forks, self.url, self.trust, self.bug = forks, url, trust, bug
-        self.shuffler_url = shuffler
+        self.shuffler_url, self.jumps = shuffler, jumps
         self.rng = np.random.default_rng([seed, *trust.encode()])
         self.clock = 1_000_000.0
         self.tally = Tally()
@@ -304,6 +307,9 @@ class Rig:
     def wave(self) -> list[Request]:
         """Returns what happens next: people start, report, repeat themselves; when all slots are out, time passes."""
         self.clock += 1.0
+        if self.jumps and self.rng.random() < 0.2:
+            came = self.trust != "local" or any(version == self.version for version, _ in self.book.acknowledged)
+            self.clock += _DAY if came and self.rng.random() < 0.5 else -_DAY  # see `_passing` on batches of nobody
         book, found = self.book, []
         mine = [p for p in list(book.people.values())[-4 * SLOTS :] if any(v == self.version for v, _ in p.tickets)]
         places = [(p, place) for p in mine for place in p.tickets if place[0] == self.version]
@@ -330,8 +336,8 @@ class Rig:
         ripe = (len(places) >= SLOTS and len(done) >= SLOTS - 1) or self.waves > 8  # some answers never came
         if self.trust == "local":  # if nobody came at all, the server would count a report that we cannot know
             ripe = ripe and any(place in book.acknowledged for place in done)
-        if ripe and not self.closing:
-            self.clock += 2 * WITHIN
+        if ripe and not self.closing:  # clocks that jumped back are put right by then
+            self.clock = max(self.clock, *(self.book.starts.values() if self.jumps else [0.0])) + 2 * WITHIN
         if not self.planned or self.closing or ripe:
             mixing = self._mixing() if self.closing and self.trust == "shuffle" else []
             return mixing + self._closing() * (1 + len(self.servers()))
