@@ -325,7 +325,7 @@ class Deployment:
                 row = self._closing(moment)
                 if not row.planned:
                     self._plan_next(row.version, moment)
-                elif not row.closing or (done := self._release(row.version)) is None:
+                elif row.state != "open" or not row.closing or (done := self._release(row.version)) is None:
                     return released
                 elif done:
                     released.append(row.version + 1)
