@@ -228,8 +228,8 @@ def charged_before_released(book: Book, now: Snapshot) -> None:
     """8. A deployment that released anything has a charge in its population's ledger."""
     if now.releases and now.ledgers:
         config = json.loads(now.document)["config"]
-        population = config["population"]["name"]
-        if config["name"] not in now.ledgers.get(population, ""):
+        ledger = json.loads(now.ledgers.get(config["population"]["name"], "{}"))
+        if config["name"] not in [charge["deployment"] for charge in ledger.get("charges", [])]:
             _broken("there are releases, and the ledger has no charge for them", "charged_before_released")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from discreet import live
-from discreet.errors import Closed, InvalidToken, LiveError, RolledBack, Unavailable
+from discreet.errors import Closed, InvalidInput, InvalidToken, LiveError, RolledBack, Unavailable
 from discreet.live.stores import connect, sql
 from discreet.live.stores.postgres import PostgresStore
 from discreet.runtime import records
@@ -208,6 +208,38 @@ def test_two_servers_that_wait_for_each_other(postgres):
     finally:
         for store in stores:
             store.close()
+
+
+def test_two_stores_of_one_process(tmp_path, python):
+    """Would catch a store whose opening ends the locks of another: its log is deleted, and what it commits is lost."""
+    url = f"sqlite:///{tmp_path / 'live.db'}"
+    first, second = connect(url), connect(url)
+    python(f"from discreet.live.stores import connect; store = connect({url!r}); store.close()")  # would delete the log
+    first.do(lambda db: db.run(sql.NEW_LEDGER, population="kept", document="{}"))
+    there = (
+        f"from discreet.live.stores import connect, sql; print(connect({url!r}).do(lambda db: db.rows(sql.LEDGERS)))"
+    )
+    assert python(there) == "[('kept', '{}')]"
+    first.close()
+    second.close()
+
+
+def test_what_cannot_be_opened(tmp_path):
+    """Would catch an error of the driver that nobody expects."""
+    with pytest.raises(InvalidInput, match="cannot be opened"):
+        connect(f"sqlite:///{tmp_path}")
+    with pytest.raises(InvalidInput, match="cannot be opened"):
+        connect(f"sqlite:///{tmp_path / 'nowhere' / 'live.db'}")
+
+
+def test_a_deployment_that_ends_while_it_closes(url, rng):
+    """Would catch a server that tries for ever to release a batch of a deployment that was ended."""
+    with live.create(url, config("central"), now=0.0) as deployment:
+        started(deployment, rng)
+        assert deployment._closing(2 * WITHIN).closing
+        deployment.end()
+        assert deployment.close_due(3 * WITHIN) == []
+        assert (deployment.state, deployment.version) == ("complete", 0)
 
 
 def test_a_store_that_is_closed_says_so(url):
