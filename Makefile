@@ -10,7 +10,8 @@ help:
 	@echo "make demo       install into .venv and do a published experiment, quickly: table, figure, page"
 	@echo "make test       the fast tests"
 	@echo "make test-slow  the long statistical tests"
-	@echo "make test-faults  kill servers of live deployments 1,200 times, and compare the books"
+	@echo "make test-faults  kill servers of live deployments 600 times, and compare the books"
+	@echo "make test-faults-short  the same, 120 times"
 	@echo "make check      format, lint, types and the fast tests"
 	@echo "make bench      episodes a second, and how long a start takes"
 	@echo "make clean      remove .venv and all caches"
@@ -51,7 +52,7 @@ types: $(VENV)/dev
 check: lint types test
 
 test-faults: $(VENV)/dev
-	$(BIN)/python -m tests.live.faults.campaign --kills 1200
+	$(BIN)/python -m tests.live.faults.campaign --kills 600
 
 test-faults-short: $(VENV)/dev
 	$(BIN)/python -m tests.live.faults.campaign --kills 120

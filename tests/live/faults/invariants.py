@@ -105,6 +105,7 @@ def _shuffled(book: Book, now: Snapshot) -> None:
         _match(book, encoder, ones, sorted(certain), open_, size if closed else None)
         if closed:
             book.matched.add(version)
+            book.counted |= dict.fromkeys(certain, "in the counters")
     kept = total_of("shuffle", book.mechanism, records.unpack(now.secret[1])["kept"])
     if (kept != whole).any():
         _broken("the server's totals are not the sum of the shuffler's counters", me)

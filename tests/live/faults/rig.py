@@ -6,64 +6,28 @@ import select
 import signal
 import time
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discreet import live
 from discreet.live.stores import sql
+from discreet.runtime import records
 from tests.live.faults import invariants
 from tests.live.faults.book import Book, Person, read
-from tests.live.faults.worlds import SLOTS, WITHIN, config, report_of
+from tests.live.faults.messages import EXPECTED, Request, Tally
+from tests.live.faults.worlds import SLOTS, WITHIN, config, people_in, report_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.live.faults.forks import Forks, Process
+    from tests.live.faults.messages import Heard
 
-    Heard = Callable[[dict[str, Any]], None]
-
-__all__ = ["ALL", "EXPECTED", "RANDOM", "Request", "Rig", "Tally"]
+__all__ = ["ALL", "RANDOM", "Rig"]
 
 RANDOM = "at random"
 ALL = "all at once, at random"
-#: Errors that faults may cause; anything else is a bug.
-EXPECTED = {"Closed", "InvalidPersonalData", "InvalidToken", "Unavailable"}
 _DAY = 86_400.0
 _WAVES = 60  # after which a process that should have died has not come by
-
-
-@dataclass
-class Request:
-    """Something that a person, or a clock, asks of a process."""
-
-    to: Process
-    do: str
-    order: dict[str, Any]
-    heard: Heard | None = None
-    allowed: set[str] = field(default_factory=lambda: EXPECTED)
-
-
-@dataclass
-class Tally:
-    """What a campaign adds up."""
-
-    kills: Counter[str] = field(default_factory=Counter)
-    rounds: Counter[str] = field(default_factory=Counter)
-    acknowledged: int = 0
-    counted: int = 0
-    releases: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
-
-    def add(self, other: Tally) -> None:
-        """Adds another."""
-        self.kills += other.kills
-        self.rounds += other.rounds
-        self.refused += other.refused
-        self.acknowledged += other.acknowledged
-        self.counted += other.counted
-        self.releases += other.releases
 
 
 class Rig:
@@ -398,9 +362,13 @@ class Rig:
         """Compares the books a last time and returns what was counted."""
         self.revive()
         self.check(clean=len(self.servers()) == 1)
-        tally, book = self.tally, self.book
+        now, tally, book = read(self.url, "steps", self.shuffler_url), self.tally, self.book
+        released = {place for place in book.acknowledged if place[0] < now.row.version}
         tally.acknowledged, tally.releases = len(book.acknowledged), len(book.releases)
-        tally.counted = len(book.counted)
+        kept = set(now.reports) | set(now.used) | set(book.counted)
+        tally.lost = len(released - set(book.counted)) + len(set(book.acknowledged) - released - kept)
+        folded = len(book.counted) if self.trust == "local" else now.row.version * SLOTS
+        tally.double = people_in(self.trust, records.unpack(now.secret[1])["kept"]) - folded
         self.end()
         return tally
 

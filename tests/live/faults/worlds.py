@@ -9,7 +9,7 @@ import numpy as np
 from discreet.mdp import Trajectory
 from discreet.privatizers.codec import from_json, from_wire, to_wire
 
-__all__ = ["SLOTS", "TRUSTS", "WITHIN", "config", "noise_of", "report_of", "total_of", "units"]
+__all__ = ["SLOTS", "TRUSTS", "WITHIN", "config", "noise_of", "people_in", "report_of", "total_of", "units"]
 
 SLOTS = 6  #: Of a batch.
 WITHIN = 100.0  #: Seconds in which a report is taken, by the clock that tests turn.
@@ -64,6 +64,12 @@ def total_of(trust: str, mechanism: Any, kept: Any) -> np.ndarray[Any, np.dtype[
     if trust == "local":
         return np.ldexp(kept[1], mechanism.encoder.exact.bits).astype(np.int64)
     return np.asarray(kept.total)
+
+
+def people_in(trust: str, kept: Any) -> int:
+    """Returns how many people are in the totals: under Local those who reported, else all who had a slot."""
+    found: int = kept.batch * SLOTS if trust == "shuffle" else kept[0] if trust == "local" else kept.users
+    return found
 
 
 def noise_of(trust: str, mechanism: Any, kept: Any, released: Any) -> tuple[Any, Any]:

@@ -60,7 +60,7 @@ class SQLiteStore(Store):
     def _connect(self) -> None:
         if self._path is not None:
             try:
-                # Nobody else can read it, at any time; the log gets the same rights. A file that is there is left alone:
+                # Nobody else can read it, at any time; the log gets the same rights. What is there is left alone:
                 # to close it would end all locks of this process on it, and another process would delete the log that
                 # another store of this one goes on writing to.
                 os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
