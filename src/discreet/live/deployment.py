@@ -52,6 +52,10 @@ __all__ = ["Deployment", "Release", "Ticket"]
 _PLANS = 4  # kept in memory
 
 
+class _OvertakenError(LiveError):
+    """Another server was faster."""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Ticket:
     """What somebody who starts an episode is given. Playing and encoding need nothing else of the server.
@@ -322,9 +326,9 @@ class Deployment:
                 row = self._closing(moment)
                 if not row.planned:
                     self._plan_next(row.version, moment)
-                elif not row.closing or not self._release(row.version):
+                elif row.state != "open" or not row.closing or (done := self._release(row.version)) is None:
                     return released
-                else:
+                elif done:
                     released.append(row.version + 1)
 
     def _closing(self, now: float) -> Deployed:
@@ -343,10 +347,19 @@ class Deployment:
             raise self._rolled_back()
         counts = np.array(ones, dtype=np.int64)
         batch = ShuffledBatch(counts, check_integer("messages", messages), check_integer("users", users), version)
-        kept, plan = self._kept(version), self.plan(version)
+        try:
+            kept, plan = self._kept(version), self.plan(version)
+        except _OvertakenError:
+            return "recorded"
         self.agent.mechanism.folded(kept["kept"], batch, plan.encoder)  # raises if it is not what was asked for
         body = records.pack({"ones": counts, "messages": batch.messages, "users": batch.users})
-        self.store.do(lambda db: db.run(sql.NEW_BATCH, name=self.name, version=version, body=body))
+
+        def put_down(db: Connection) -> None:
+            db.lock(self.name, alone=False)
+            if rows.deployed(db, self.name).version == version:  # else it would outlive its release
+                db.run(sql.NEW_BATCH, name=self.name, version=version, body=body)
+
+        self.store.do(put_down)
         return "recorded"
 
     def terms(self, version: int) -> Terms:
@@ -358,7 +371,7 @@ class Deployment:
         """Returns what the server keeps of people: raw totals, and noise that is in releases."""
         found = self.store.do(lambda db: db.row(sql.SECRET, name=self.name))
         if found is None or found[0] != version:
-            raise LiveError("another server released this version first")
+            raise _OvertakenError("another server released this version first")
         kept: dict[str, Any] = records.unpack(bytes(found[1]))
         return kept
 
@@ -384,8 +397,8 @@ class Deployment:
         batch: Batch = shuffler([reports[slot] for slot in sorted(reports)], self.agent.sources[Role.SHUFFLER])
         return batch
 
-    def _release(self, version: int) -> bool:
-        """Makes the release of a batch that is closing; returns whether this server did.
+    def _release(self, version: int) -> bool | None:
+        """Makes the release of a batch that is closing; returns whether this server did, None if it must wait.
 
         Noise is drawn once for a version that is committed. If anything fails before, what was drawn is shown to
         nobody, and nothing that can fail after the draw depends on it.
@@ -394,11 +407,11 @@ class Deployment:
         plan, mechanism = self.plan(version), self.agent.mechanism
         batch = self._batch(version, plan)
         if batch is None:
-            return False
+            return None  # for the shuffler
         try:
             before = self._kept(version)
-        except LiveError:
-            return True  # another server was faster: look again
+        except _OvertakenError:
+            return False  # look again
         source = self.agent.sources[Role.NOISE]
         if isinstance(source, FastSource):
             source.rewind(before["stream"])
@@ -414,7 +427,7 @@ class Deployment:
         if done:
             with contextlib.suppress(LiveError):  # the release stands; the next one tidies up
                 self.store.tidy()
-        return True
+        return done
 
     def _put_down(self, db: Connection, version: int, users: int, secret: bytes, body: bytes, digest: str) -> bool:
         """The one transaction of a release: the release, the state after it, and no raw row any more."""

@@ -107,7 +107,7 @@ def report(db: Connection, config: Config, version: int, slot: int, body: bytes,
         raise Closed("the batch of this report is closed: it is not moved to a later one")
     found = db.row(sql.SLOT, name=config.name, version=version, slot=slot)
     if version > row.version or found is None:
-        raise _Newer
+        raise _NewerError("this token was given out later than this database remembers")
     if db.row(sql.REPORTED, name=config.name, version=version, slot=slot) is not None:
         return
     started, erased = found
@@ -121,9 +121,6 @@ def report(db: Connection, config: Config, version: int, slot: int, body: bytes,
 
 class _NewerError(LiveError):
     """A valid token names what this database has not reached."""
-
-
-_Newer = _NewerError("this token was given out later than this database remembers")
 
 
 def roll_back(db: Connection, name: str) -> None:
