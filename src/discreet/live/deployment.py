@@ -97,6 +97,21 @@ class Release:
     hash: str
     chain: str
 
+    def to_dict(self) -> dict[str, Any]:
+        """Returns what JSON can hold."""
+        found = {field.name: _listed(getattr(self.released, field.name)) for field in dataclasses.fields(self.released)}
+        links = {name: getattr(self, name) for name in ("version", "users", "hash", "chain")}
+        return {**links, "kind": type(self.released).__name__, "released": found}
+
+
+def _listed(value: Any) -> Any:
+    """Returns arrays as lists, and records as tables."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if dataclasses.is_dataclass(value):
+        return {field.name: _listed(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return [_listed(item) for item in value] if isinstance(value, list | tuple) else value
+
 
 class Deployment:
     """A deployment in a database: open it with `discreet.live.create` or `discreet.live.open`.
@@ -156,6 +171,8 @@ class Deployment:
             "slots": row.size,
             "issued": row.issued,
             "opened": row.opened,
+            "closes": rows.closes(self.config, row),
+            "closing": bool(row.closing),
         }
 
     @property
@@ -210,9 +227,10 @@ class Deployment:
             RolledBack: If the database is an old copy.
             Unavailable: If the database did not answer; to start again is safe.
         """
-        return self._ticket(self.store.do(self._starting(person, now)))
+        return self._ticket(self.store.do(self.starting(person, now)))
 
-    def _starting(self, person: str | None, now: float | None) -> Callable[[Connection], rows.Place]:
+    def starting(self, person: str | None, now: float | None) -> Callable[[Connection], rows.Place]:
+        """Returns what `start` does in its transaction, for whoever has it done elsewhere."""
         moment = time.time() if now is None else now
         key = self._keys.person
         if person is None and not self.config.anonymous:
@@ -225,9 +243,17 @@ class Deployment:
         plan, to = self.plan(place.version), "shuffler" if self._shuffled else "server"
         if place.slot is None:
             return Ticket(False, place.version, None, plan.rest.copy(), None, None, None, to)
-        token = token_of(self._keys.token, self.name, place.version, place.slot)
+        token = self.token(place.version, place.slot)
         by = place.started + self.config.report_within
         return Ticket(True, place.version, place.slot, plan.policy(place.slot), plan.encoder, token, by, to)
+
+    def token(self, version: int, slot: int) -> str:
+        """Returns the token of a slot that was given out."""
+        return token_of(self._keys.token, self.name, version, slot)
+
+    def place(self, token: str) -> tuple[int, int]:
+        """Returns version and slot of a token; raises `InvalidToken` if it is none of this deployment's."""
+        return read_token(self._keys.token, self.name, token)
 
     @property
     def _shuffled(self) -> bool:
@@ -251,13 +277,19 @@ class Deployment:
             RolledBack: If the token proves that the database is an old copy.
             Unavailable: If the database did not answer; to report again is safe.
         """
-        version, slot = read_token(self._keys.token, self.name, token)
+        return self.answered(self.store.do(self.reporting(token, report, now)))
+
+    def reporting(self, token: str, report: Report | str | bytes, now: float | None) -> Callable[[Connection], bool]:
+        """Checks a report, and returns what `report` does in its transaction, for whoever has it done elsewhere."""
+        version, slot = self.place(token)
         body = self._checked(version, report)
         moment = time.time() if now is None else now
-        try:
-            self.store.do(lambda db: rows.report(db, self.config, version, slot, body, moment))
-        except rows._NewerError:
-            raise self._rolled_back() from None
+        return lambda db: rows.report(db, self.config, version, slot, body, moment)
+
+    def answered(self, recorded: bool) -> str:
+        """Returns what `report` returns, by what its transaction found."""
+        if not recorded:
+            raise rolled_back()
         points.reached("report: committed, not answered")
         return "recorded"
 
@@ -267,19 +299,12 @@ class Deployment:
             raise InvalidInput("under Shuffle reports go to the shuffler: the server never sees one")
         plan = self._known_plan(version)
         if plan is None:
-            raise self._rolled_back()
+            self.store.do(lambda db: rows.roll_back(db, self.name), alone=True)
+            raise rolled_back()
         text = to_wire(report) if isinstance(report, Report) else report
         parsed = from_wire(text, plan.encoder)  # type: ignore[arg-type]
         self.agent.mechanism.check(parsed, plan.encoder)
         return text.encode() if isinstance(text, str) else text
-
-    def _rolled_back(self) -> RolledBack:
-        """Notes that people have seen more than this database, and returns what to raise."""
-        self.store.do(lambda db: rows.roll_back(db, self.name), alone=True)
-        return RolledBack(
-            "a valid token is newer than this database: a backup was restored, and what it would release was released "
-            "before; nothing more is released from it"
-        )
 
     def erase(self, token: str | None = None, person: str | None = None) -> str:
         """Erases an episode, by its token or its person.
@@ -339,7 +364,7 @@ class Deployment:
         if version < row.version:
             return "recorded"
         if version > row.version:
-            raise self._rolled_back()
+            raise InvalidInput(f"the current batch is {row.version}, got {version}")
         counts = np.array(ones, dtype=np.int64)
         batch = ShuffledBatch(counts, check_integer("messages", messages), check_integer("users", users), version)
         kept, plan = self._kept(version), self.plan(version)
@@ -508,6 +533,14 @@ class Deployment:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def rolled_back() -> RolledBack:
+    """Returns what is raised when people have seen more than the database."""
+    return RolledBack(
+        "a valid token is newer than this database: a backup was restored, and what it would release was released "
+        "before; nothing more is released from it"
+    )
 
 
 def promised(agent: LearningAgent, config: Config) -> Guarantee:

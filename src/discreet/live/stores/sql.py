@@ -86,6 +86,11 @@ CREATE TABLE ledgers (
     population TEXT PRIMARY KEY,
     document TEXT NOT NULL
 );
+CREATE TABLE leases (
+    purpose TEXT PRIMARY KEY,
+    holder TEXT NOT NULL,
+    until REAL NOT NULL
+);
 CREATE TABLE mixed (
     deployment TEXT NOT NULL,
     version BIGINT NOT NULL,
@@ -177,6 +182,11 @@ LEDGER = "SELECT document FROM ledgers WHERE population = :population"
 NEW_LEDGER = "INSERT INTO ledgers (population, document) VALUES (:population, :document)"
 SET_LEDGER = "UPDATE ledgers SET document = :document WHERE population = :population"
 LEDGERS = "SELECT population, document FROM ledgers ORDER BY population"
+
+NEW_LEASE = """INSERT INTO leases (purpose, holder, until) VALUES (:purpose, :holder, :until)
+    ON CONFLICT DO NOTHING"""
+TAKE_LEASE = """UPDATE leases SET holder = :holder, until = :until
+    WHERE purpose = :purpose AND (holder = :holder OR until < :now)"""
 
 MIXED = "SELECT size, encoder, ones, closed FROM mixed WHERE deployment = :name AND version = :version"
 MIXED_HELD = MIXED + " FOR UPDATE"
