@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,7 +19,9 @@ from starlette.routing import Route
 from discreet.errors import InvalidInput
 from discreet.service import messages
 from discreet.service.closing import Closer
+from discreet.service.endpoints import ENDPOINTS
 from discreet.service.guards import Buckets, Headers
+from discreet.service.pages import PAGES
 from discreet.service.problems import Problem, problem_of, response_of
 from discreet.service.served import Serving
 
@@ -206,6 +209,27 @@ class _App:
             raise Problem(404, "there is no such plan") from None
         return msgspec.Raw(plan.to_json().encode())
 
+    async def statement(self, request: Request) -> Any:
+        """GET /v1/deployments/{name}/statement."""
+        self.allow(request, "viewer", "admin")
+        found = (await self.serving.get(request.path_params["name"])).deployment
+        return msgspec.Raw((await asyncio.to_thread(lambda: found.statement().to_json())).encode())
+
+    async def ledger(self, request: Request) -> Any:
+        """GET /v1/ledger."""
+        self.allow(request, "viewer", "admin")
+        return await asyncio.to_thread(spent, self.store)
+
+    async def step(self, request: Request) -> Any:
+        """PUT /v1/episodes/{id}/steps/{step}."""
+        self.allow(request, "client")
+        served, place = await self._episode(request)
+        asked = await self.read(request, messages.Step)
+        if served.deployment.place(asked.token) != place:
+            raise Problem(403, "this token is of another episode", title="invalid token")
+        given = (asked.token, request.path_params["step"], asked.state, asked.reward)
+        return messages.Stepped(await asyncio.to_thread(served.deployment.step, *given))
+
     async def terms(self, request: Request) -> Any:
         """GET /v1/batches/{name}/{version}."""
         self.allow(request, "shuffler")
@@ -261,22 +285,15 @@ def application(store: Store, settings: Settings) -> Any:
         settings: How to serve.
     """
     app = _App(store, settings)
-    table: list[tuple[str, str, Any, int]] = [
-        ("POST", "/v1/episodes", app.start, 201),
-        ("POST", "/v1/episodes/{id}/report", app.report, 200),
-        ("DELETE", "/v1/episodes/{id}", app.erase, 200),
-        ("POST", "/v1/deployments", app.create, 201),
-        ("GET", "/v1/deployments", app.list, 200),
-        ("GET", "/v1/deployments/{name}", app.show, 200),
-        ("GET", "/v1/deployments/{name}/guarantee", app.guarantee, 200),
-        ("GET", "/v1/deployments/{name}/releases", app.releases, 200),
-        ("GET", "/v1/deployments/{name}/plans/{version:int}", app.plan, 200),
-        ("GET", "/v1/batches/{name}/{version:int}", app.terms, 200),
-        ("PUT", "/v1/batches/{name}/{version:int}", app.receive, 200),
-        ("GET", "/healthz", app.healthy, 200),
-        ("GET", "/readyz", app.readiness, 200),
+    routes = [
+        Route(
+            re.sub(r"{(version|step)}", r"{\1:int}", each.path),
+            _answering(getattr(app, each.name), each.status),
+            methods=[each.method],
+        )
+        for each in ENDPOINTS
     ]
-    routes = [Route(path, _answering(handler, status), methods=[method]) for method, path, handler, status in table]
+    routes += PAGES
 
     async def told(_: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500

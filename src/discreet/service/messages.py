@@ -18,6 +18,7 @@ __all__ = [
     "Recorded",
     "Reported",
     "Shown",
+    "Spent",
     "Started",
     "Step",
     "Stepped",
@@ -125,6 +126,16 @@ class Deployed(Struct):
     name: str
     guarantee: dict[str, Any]
     batches: list[int]
+
+
+class Spent(Struct):
+    """What the deployments of a population have spent of its budget."""
+
+    population: str
+    epsilon: float
+    delta: float
+    spent: float
+    charges: list[dict[str, Any]]
 
 
 class Problems(Struct):
