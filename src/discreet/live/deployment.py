@@ -21,14 +21,14 @@ import numpy as np
 from discreet import __version__
 from discreet.agents.rounds import Plan
 from discreet.errors import InvalidInput, LiveError, RolledBack, check_integer
-from discreet.live import points, rows
+from discreet.live import points, rows, steps
 from discreet.live.config import Config, read
 from discreet.live.keys import Keys, person_hash, read_token, token_of
 from discreet.live.shuffler import Terms
 from discreet.live.stores import sql
 from discreet.noise import Role
 from discreet.noise.fast import FastSource
-from discreet.privacy import Report, Shuffle, ShuffledBatch
+from discreet.privacy import Central, Report, Shuffle, ShuffledBatch
 from discreet.privatizers.codec import from_wire, to_wire
 from discreet.runtime import handover, records
 
@@ -293,14 +293,57 @@ class Deployment:
         points.reached("report: committed, not answered")
         return "recorded"
 
-    def _checked(self, version: int, report: Report | str | bytes) -> bytes:
-        """Returns a report's text, if it may be folded in: alone, before it is acknowledged."""
-        if self._shuffled:
-            raise InvalidInput("under Shuffle reports go to the shuffler: the server never sees one")
+    def step(
+        self, token: str, number: int, state: int, reward: float | None = None, now: float | None = None
+    ) -> int | None:
+        """Plays a step at the server, which must be trusted (`Central`): the first write wins.
+
+        Args:
+            token: The ticket's.
+            number: Of the step, from 1; after the last step, H + 1, the episode is over.
+            state: The state that was reached.
+            reward: Of the step before; None at the first.
+            now: The time; the clock's by default.
+
+        Returns:
+            The action; None after the last step.
+
+        Raises:
+            InvalidPersonalData: If the step is none of this world; the message names the bound only.
+            Closed: If it comes too late.
+        """
+        if not isinstance(self.agent.privacy, Central):
+            raise InvalidInput("episodes are played at the server only where it is trusted: trust = 'central'")
+        version, slot = self.place(token)
+        parts, moment = steps.checked(self.config.spec, number, state, reward), time.time() if now is None else now
+        plan = self._plan_of(version)
+        known, action = self.store.do(lambda db: steps.step(db, self.config, plan, slot, parts, moment))
+        self.answered(known)
+        if action is None:
+            self._encode(plan, slot, token, moment)
+        return action
+
+    def _encode(self, plan: Plan, slot: int, token: str, now: float) -> None:
+        """Makes a report of a whole episode, and deletes its steps."""
+        at = {"name": self.name, "version": plan.version, "slot": slot}
+        found = self.store.do(lambda db: db.rows(sql.STEPS, **at))
+        episode = steps.played([(s, a, r) for s, a, r in found], self.config.spec, None)
+        if episode is not None:  # else it was encoded before
+            self.report(token, plan.encoder.encode(episode, self.agent.sources[Role.ENCODER]), now)
+
+    def _plan_of(self, version: int) -> Plan:
+        """Returns the plan of a valid token; if it is not there, the database is an old copy."""
         plan = self._known_plan(version)
         if plan is None:
             self.store.do(lambda db: rows.roll_back(db, self.name), alone=True)
             raise rolled_back()
+        return plan
+
+    def _checked(self, version: int, report: Report | str | bytes) -> bytes:
+        """Returns a report's text, if it may be folded in: alone, before it is acknowledged."""
+        if self._shuffled:
+            raise InvalidInput("under Shuffle reports go to the shuffler: the server never sees one")
+        plan = self._plan_of(version)
         text = to_wire(report) if isinstance(report, Report) else report
         parsed = from_wire(text, plan.encoder)  # type: ignore[arg-type]
         self.agent.mechanism.check(parsed, plan.encoder)
@@ -399,6 +442,10 @@ class Deployment:
         sent = dict(self.store.do(lambda db: db.rows(sql.REPORTS, name=self.name, version=version)))
         points.reached("reports read")
         reports = {slot: from_wire(bytes(text), plan.encoder) for slot, text in sent.items()}  # type: ignore[arg-type]
+        for slot, partial in self.store.do(lambda db: steps.broken_off(db, self.config, version)).items():
+            episode = steps.played(partial, self.config.spec, self.config.gone)
+            if slot not in reports and episode is not None:
+                reports[slot] = plan.encoder.encode(episode, self.agent.sources[Role.ENCODER])
         absent = range(plan.size) if Role.NOISE in mechanism.draws else range(not reports)
         for slot in absent:  # under Local only if nobody came: what is not sent adds no noise
             if slot not in reports:
@@ -450,7 +497,13 @@ class Deployment:
         found = {"name": self.name, "version": version + 1}
         db.run(sql.NEW_RELEASE, **found, users=users, body=body, hash=digest, chain=chained(chain, digest))
         db.run(sql.SET_SECRET, **found, body=secret)
-        for statement in (sql.FORGET_REPORTS, sql.FORGET_BATCH, sql.FORGET_STRANGERS, sql.FORGET_STARTS):
+        for statement in (
+            sql.FORGET_REPORTS,
+            sql.FORGET_STEPS,
+            sql.FORGET_BATCH,
+            sql.FORGET_STRANGERS,
+            sql.FORGET_STARTS,
+        ):
             db.run(statement, name=self.name, version=version)
         points.reached("release: before the commit")
         return True
@@ -508,7 +561,7 @@ class Deployment:
             row = rows.deployed(db, self.name, held=True)
             for statement in (sql.FORGET_PERSON_KEY, sql.FORGET_PEOPLE):
                 db.run(statement, name=self.name)
-            for statement in (sql.FORGET_REPORTS, sql.FORGET_BATCH):
+            for statement in (sql.FORGET_REPORTS, sql.FORGET_STEPS, sql.FORGET_BATCH):
                 db.run(statement, name=self.name, version=row.version)
             db.run(sql.SET_STATE, name=self.name, state="complete")
 

@@ -104,6 +104,21 @@ def report(db: Connection, config: Config, version: int, slot: int, body: bytes,
     Returns:
         False if the token, which is valid, is newer than this database: then nothing more is released, for ever.
     """
+    known, _ = taking(db, config, version, slot, now)
+    if not known:
+        return False
+    db.run(sql.NEW_REPORT, name=config.name, version=version, slot=slot, body=body)
+    db.run(sql.ERASE_STEPS, name=config.name, version=version, slot=slot)
+    points.reached("report: before the commit")
+    return True
+
+
+def taking(db: Connection, config: Config, version: int, slot: int, now: float) -> tuple[bool, float]:
+    """Whether a slot's data are taken now, and when it began; raises `Closed` if it is too late.
+
+    Returns:
+        False if the token, which is valid, is newer than this database: then nothing more is released, for ever.
+    """
     db.lock(config.name, alone=False)
     row = deployed(db, config.name)
     _check_state(row)
@@ -112,17 +127,16 @@ def report(db: Connection, config: Config, version: int, slot: int, body: bytes,
     found = db.row(sql.SLOT, name=config.name, version=version, slot=slot)
     if version > row.version or found is None:
         db.run(sql.SET_STATE, name=config.name, state="rolled-back")
-        return False
-    if db.row(sql.REPORTED, name=config.name, version=version, slot=slot) is not None:
-        return True
+        return False, 0.0
     started, erased = found
     if erased:
         raise Closed("this episode was erased")
-    if now > started + config.report_within:
+    if (
+        now > started + config.report_within
+        and db.row(sql.REPORTED, name=config.name, version=version, slot=slot) is None
+    ):
         raise Closed(f"a report is taken within {config.report_within:g} s of the start")
-    db.run(sql.NEW_REPORT, name=config.name, version=version, slot=slot, body=body)
-    points.reached("report: before the commit")
-    return True
+    return True, started
 
 
 def roll_back(db: Connection, name: str) -> None:
@@ -139,6 +153,7 @@ def erase(db: Connection, config: Config, version: int, slot: int) -> str:
     row = deployed(db, config.name)
     if version != row.version or row.closing or row.state != "open":
         return "closed"
+    db.run(sql.ERASE_STEPS, name=config.name, version=version, slot=slot)
     db.run(sql.ERASE_REPORT, name=config.name, version=version, slot=slot)
     db.run(sql.ERASE_SLOT, name=config.name, version=version, slot=slot)
     return "erased"

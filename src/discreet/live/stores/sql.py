@@ -2,7 +2,7 @@
 
 Parameters are named ``:name``. Types are those of SQLite; PostgreSQL's store says what it calls them.
 
-What is personal: ``reports`` (raw, until their release), ``secrets`` (totals, and the noise that hides them), ``slots``
+What is personal: ``reports`` and ``steps`` (raw, until their release), ``secrets`` (totals, and the noise that hides them), ``slots``
 (who has which slot, by a keyed hash) and ``keys``. The rest is public, and covered by the guarantee.
 
 A shuffler has a database of its own with the same tables, and uses ``mixed`` (counters of a batch) and ``used`` (whose
@@ -75,6 +75,16 @@ CREATE TABLE reports (
     slot BIGINT NOT NULL,
     body BLOB NOT NULL,
     PRIMARY KEY (deployment, version, slot)
+);
+CREATE TABLE steps (
+    deployment TEXT NOT NULL,
+    version BIGINT NOT NULL,
+    slot BIGINT NOT NULL,
+    step BIGINT NOT NULL,
+    state BIGINT NOT NULL,
+    action BIGINT NOT NULL,
+    reward REAL NOT NULL,
+    PRIMARY KEY (deployment, version, slot, step)
 );
 CREATE TABLE batches (
     deployment TEXT NOT NULL,
@@ -173,6 +183,14 @@ REPORTED = "SELECT 1 FROM reports WHERE deployment = :name AND version = :versio
 REPORTS = "SELECT slot, body FROM reports WHERE deployment = :name AND version = :version ORDER BY slot"
 ERASE_REPORT = "DELETE FROM reports WHERE deployment = :name AND version = :version AND slot = :slot"
 FORGET_REPORTS = "DELETE FROM reports WHERE deployment = :name AND version = :version"
+STEPS = """SELECT state, action, reward FROM steps
+    WHERE deployment = :name AND version = :version AND slot = :slot ORDER BY step"""
+ALL_STEPS = """SELECT slot, state, action, reward FROM steps
+    WHERE deployment = :name AND version = :version ORDER BY slot, step"""
+NEW_STEP = """INSERT INTO steps (deployment, version, slot, step, state, action, reward)
+    VALUES (:name, :version, :slot, :step, :state, :action, :reward)"""
+ERASE_STEPS = "DELETE FROM steps WHERE deployment = :name AND version = :version AND slot = :slot"
+FORGET_STEPS = "DELETE FROM steps WHERE deployment = :name AND version = :version"
 NEW_BATCH = """INSERT INTO batches (deployment, version, body) VALUES (:name, :version, :body)
     ON CONFLICT DO NOTHING"""
 BATCH = "SELECT body FROM batches WHERE deployment = :name AND version = :version"
