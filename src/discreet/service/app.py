@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from discreet.service.access import Access
     from discreet.service.served import Served
 
-__all__ = ["Settings", "application"]
+__all__ = ["Door", "Settings", "answering", "application", "told"]
 
 T = TypeVar("T")
 _SLOW = 10.0  # seconds that a body may take
@@ -59,30 +59,13 @@ class Settings:
     origins: tuple[str, ...] = ()
 
 
-class _App:
-    """The handlers of one worker."""
+class Door:
+    """Who is let in, and with how much."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
-        self.store, self.settings = store, settings
-        self.serving: Serving
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
         self.buckets = Buckets(settings.rate)
         self.decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
-        self.ready = False
-
-    @contextlib.asynccontextmanager
-    async def life(self, _: Starlette) -> AsyncIterator[None]:
-        """Serves from here to there: due batches are closed meanwhile."""
-        self.serving = Serving(self.store)
-        closer = asyncio.create_task(Closer(self.serving, self.settings.every).run())
-        self.ready = True
-        try:
-            yield
-        finally:
-            self.ready = False
-            closer.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await closer
-            await asyncio.to_thread(self.store.close)
 
     def allow(self, request: Request, *scopes: str) -> None:
         """Raises unless the caller's key has one of the scopes."""
@@ -124,6 +107,28 @@ class _App:
             raise Problem(422, f"the request must be a {kind.__name__}, as /openapi.json says") from None
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             raise Problem(400, "the request must be JSON") from None
+
+
+class _App(Door):
+    """The handlers of one worker."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        super().__init__(settings)
+        self.store = store
+        self.serving: Serving
+
+    @contextlib.asynccontextmanager
+    async def life(self, _: Starlette) -> AsyncIterator[None]:
+        """Serves from here to there: due batches are closed meanwhile."""
+        self.serving = Serving(self.store)
+        closer = asyncio.create_task(Closer(self.serving, self.settings.every).run())
+        try:
+            yield
+        finally:
+            closer.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await closer
+            await asyncio.to_thread(self.store.close)
 
     async def start(self, request: Request) -> Any:
         """POST /v1/episodes."""
@@ -230,6 +235,17 @@ class _App:
         given = (asked.token, request.path_params["step"], asked.state, asked.reward)
         return messages.Stepped(await asyncio.to_thread(served.deployment.step, *given))
 
+    async def batches(self, request: Request) -> Any:
+        """GET /v1/batches."""
+        self.allow(request, "shuffler")
+        found = []
+        for name in await self.serving.names():
+            served = await self.serving.get(name)
+            if served.shuffled:
+                status = await asyncio.to_thread(lambda served=served: served.deployment.status)
+                found.append(messages.Open(name, status["version"], status["closing"]))
+        return found
+
     async def terms(self, request: Request) -> Any:
         """GET /v1/batches/{name}/{version}."""
         self.allow(request, "shuffler")
@@ -262,7 +278,7 @@ class _App:
         return messages.Recorded("ok")
 
 
-def _answering(
+def answering(
     handler: Callable[[Request], Awaitable[Any]], status: int = 200
 ) -> Callable[[Request], Awaitable[Response]]:
     """Returns a handler that writes JSON, and problems for errors."""
@@ -277,6 +293,16 @@ def _answering(
     return answer
 
 
+def told() -> Any:
+    """Returns what is answered where no handler is."""
+
+    async def say(_: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        return response_of(Problem(status, "there is nothing here" if status == 404 else "this cannot be done here"))
+
+    return {HTTPException: say, Exception: say}
+
+
 def application(store: Store, settings: Settings) -> Any:
     """Returns the ASGI application of one worker.
 
@@ -288,16 +314,11 @@ def application(store: Store, settings: Settings) -> Any:
     routes = [
         Route(
             re.sub(r"{(version|step)}", r"{\1:int}", each.path),
-            _answering(getattr(app, each.name), each.status),
+            answering(getattr(app, each.name), each.status),
             methods=[each.method],
         )
         for each in ENDPOINTS
     ]
     routes += PAGES
 
-    async def told(_: Request, error: Exception) -> Response:
-        status = error.status_code if isinstance(error, HTTPException) else 500
-        return response_of(Problem(status, "there is nothing here" if status == 404 else "this cannot be done here"))
-
-    handlers: Any = {HTTPException: told, Exception: told}
-    return Headers(Starlette(routes=routes, lifespan=app.life, exception_handlers=handlers), settings.origins)
+    return Headers(Starlette(routes=routes, lifespan=app.life, exception_handlers=told()), settings.origins)

@@ -83,6 +83,10 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint("GET", "/v1/ledger", "ledger", "Returns what each population has spent.", list[messages.Spent], _LOOK),
     Endpoint(
+        "GET", "/v1/batches", "batches", "Returns the current batches of deployments with a shuffler.",
+        list[messages.Open], ("shuffler",),
+    ),
+    Endpoint(
         "GET", "/v1/batches/{name}/{version}", "terms", "Returns what a shuffler must know of a batch.",
         messages.Handed, ("shuffler",), problems=(404,),
     ),

@@ -13,6 +13,7 @@ __all__ = [
     "Granted",
     "Handed",
     "Mixed",
+    "Open",
     "Planned",
     "Problems",
     "Recorded",
@@ -103,6 +104,14 @@ class Handed(Struct):
     size: int
     encoder: msgspec.Raw
     key: str
+    closing: bool
+
+
+class Open(Struct):
+    """A batch that a shuffler mixes, and whether it is time to hand it in."""
+
+    deployment: str
+    version: int
     closing: bool
 
 
