@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Any
 from discreet.errors import InvalidInput, RolledBack
 from discreet.live import population
 from discreet.live.config import Config, read
-from discreet.live.deployment import Deployment, Release, Ticket, learner_of, new_document, promised
+from discreet.live.deployment import Deployment
 from discreet.live.keys import Keys, new_key
 from discreet.live.people import Habits, Simulated, simulate
 from discreet.live.population import Population
+from discreet.live.public import Release, Ticket, new_document, promised
+from discreet.live.releasing import learner_of
 from discreet.live.shuffler import Shuffler, Terms
 from discreet.live.signing import new_signing_key
 from discreet.live.statement import Statement

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from discreet.agents.rounds import Policy
-    from discreet.live.deployment import Deployment, Ticket
+    from discreet.live.deployment import Deployment
+    from discreet.live.public import Ticket
     from discreet.live.stores.base import Connection
     from discreet.mdp import FiniteMDP
     from discreet.noise import Seed, Source

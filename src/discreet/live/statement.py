@@ -105,7 +105,7 @@ def plain_config(config: dict[str, Any]) -> dict[str, Any]:
 
 def described(agent: LearningAgent, config: Config) -> dict[str, Any]:
     """Returns all of a statement that follows from what was built: `discreet.live.verdict` makes it again."""
-    from discreet.live.deployment import promised
+    from discreet.live.public import promised
 
     found = promised(agent, config)
     once, asked = agent.guarantee, agent.privacy

@@ -17,8 +17,8 @@ from discreet.errors import DiscreetError, InvalidInput
 from discreet.live import signing
 from discreet.live.compare import close, differences, laid_open, listed
 from discreet.live.config import Config, read
-from discreet.live.deployment import chained, genesis, promised
 from discreet.live.population import Population
+from discreet.live.public import chained, genesis, promised
 from discreet.live.statement import FORMAT, Statement, described
 from discreet.privacy import Shuffle
 from discreet.runtime import records

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from discreet.live.deployment import chained
+from discreet.live.public import chained
 from discreet.runtime import records
 from tests.live.faults.worlds import SLOTS, WITHIN, noise_of, total_of, units
 

@@ -11,7 +11,7 @@ import queue
 import threading
 from abc import ABC, abstractmethod
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from discreet.errors import DiscreetError, LiveError, Unavailable
 
@@ -45,12 +45,25 @@ class Connection(ABC):
         """Holds others off a deployment until the transaction ends: those who are alone, or everybody."""
 
 
+class Answer(Protocol):
+    """Who waits for something to be done: a `Future`, or an event loop's."""
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """Whether anybody still waits."""
+
+    def set_result(self, result: Any) -> None:
+        """Is told what came of it."""
+
+    def set_exception(self, error: BaseException) -> None:
+        """Is told what went wrong."""
+
+
 class _Asked(NamedTuple, Generic[T]):
     """Something to do, and who waits for it."""
 
     what: Callable[[Connection], T]
     alone: bool
-    answer: Future[T]
+    answer: Answer
     outside: bool = False
 
 
@@ -103,8 +116,12 @@ class Store(ABC):
             alone: Whether it has a transaction of its own, because it holds others off.
         """
         answer: Future[T] = Future()
-        self._put(_Asked(what, alone, answer))
+        self.put(what, answer, alone=alone)
         return answer
+
+    def put(self, what: Callable[[Connection], T], answer: Answer, *, alone: bool = False) -> None:
+        """Has something done in a transaction, for whoever waits: see `submit`."""
+        self._put(_Asked(what, alone, answer))
 
     def _put(self, asked: _Asked[Any]) -> None:
         if self._closed:
