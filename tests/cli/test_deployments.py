@@ -14,6 +14,7 @@ import pytest
 
 import discreet as dc
 from discreet import live
+from discreet.live import rows
 
 FILE = """
 name = "steps"
@@ -177,7 +178,7 @@ def test_what_goes_wrong_is_one_line_and_a_code(discreet_, file, name):
     live.create("sqlite:///steps.db", str(file)).close()
     Path("old.toml").write_text(text.replace('"steps"', '"old"'))
     with live.create("sqlite:///steps.db", "old.toml") as old:
-        old._rolled_back()
+        old.store.do(lambda db: rows.roll_back(db, old.name), alone=True)
     arguments, expected, word = BAD[name]
     code, out, err = discreet_("live", *arguments)
     assert (code, out) == (expected, "")
