@@ -85,10 +85,21 @@ def question_encoders(rng: np.random.Generator) -> list[QuestionEncoder]:
             if sizes[2] == 100 and (name == "response" or not stationary) and name != "subset":
                 continue
             i = next(turn)
-            spec, epsilon = spec_of(sizes), (0.01, 0.5, 1.0, math.log(3), 4.0, 30.0)[i % 6]
+            spec, epsilon = spec_of(sizes), (0.01, 0.5, 1.0, math.log(3), 4.0, 30.0)[(i + i // 6) % 6]
             layout = Layout(spec, stationary)
             shape = (2, layout.steps, spec.states, spec.actions)
             made.append(QuestionEncoder(layout, hiding(name, epsilon, spec), asked(rng, shape, i)))
+    return made
+
+
+def lawful_encoders() -> list[QuestionEncoder]:
+    """Returns encoders of whose reports 10^5 show the law: few questions, and answers that are hidden well."""
+    made = []
+    for name, states in (("unary", 3), ("subset", 6), ("response", 3)):
+        spec = spec_of((states, 1, 2))
+        probabilities = np.zeros((2, 1, states, 1))
+        probabilities[0, 0, :2, 0], probabilities[1, 0, 0, 0] = (0.4, 0.2), 0.4
+        made.append(QuestionEncoder(Layout(spec, True), hiding(name, 1.0, spec), probabilities))
     return made
 
 
@@ -266,7 +277,9 @@ def broken(documents: list[dict[str, Any]]) -> list[Any]:
 def vectors() -> dict[str, Any]:
     """Returns all vectors; the same ones whenever."""
     rng = np.random.default_rng(18)
-    documents = [device.document(encoder) for encoder in (*question_encoders(rng), *bit_encoders(rng))]
+    documents = [
+        device.document(encoder) for encoder in (*lawful_encoders(), *question_encoders(rng), *bit_encoders(rng))
+    ]
     return {
         "documents": documents,
         "reports": reports(rng, documents),
