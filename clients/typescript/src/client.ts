@@ -63,7 +63,6 @@ const enum State {
   Absent,
   SentAbsent,
   Real,
-  Done,
 }
 
 /** An episode as the storage keeps it. */
@@ -73,6 +72,7 @@ interface Kept {
   readonly to: "server" | "shuffler";
   /** When the report is sent if nothing else happens. */
   readonly at: number;
+  /** Empty when it is recorded, too late or erased. */
   report: string;
   state: State;
 }
@@ -123,19 +123,19 @@ export function connect(options: Options): Client {
     edit((all) => {
       const kept = find(all, wanted)!;
       kept.report = "";
-      kept.state = State.Done;
+      kept.state ||= State.SentAbsent;
     });
 
   const due = ({ state, at }: Kept) => (state === State.Real && !hold) || now() >= at;
 
   /** Sends a report. From here on it is fixed: another one about the same episode would be hidden by other noise. */
   async function post(wanted: string, signal?: AbortSignal): Promise<void> {
-    const { token, report, to, state } = await edit((all) => {
+    const { token, report, to } = await edit((all) => {
       const kept = find(all, wanted)!;
       kept.state ||= State.SentAbsent;
       return kept;
     });
-    if (state === State.Done) return;
+    if (!report) return;
     let late: unknown;
     await ask("POST", to, `/${wanted}/report`, signal, { token, report }).catch((error) => {
       late = error;
@@ -147,7 +147,7 @@ export function connect(options: Options): Client {
 
   async function flush(signal?: AbortSignal): Promise<number> {
     let failed = 0;
-    for (const kept of await edit((all) => all.filter(({ state }) => state !== State.Done))) {
+    for (const kept of await edit((all) => all.filter(({ report }) => report))) {
       watch(kept);
       if (due(kept)) await post(kept.id, signal).catch((error) => (failed += +(error instanceof Unavailable)));
     }
@@ -208,7 +208,7 @@ export function connect(options: Options): Client {
         report = async (trajectory, stop) => {
           const ready = await edit((all) => {
             const kept = find(all, id)!;
-            if (kept.state === State.SentAbsent) throw new Closed("the episode was reported as absent");
+            if (kept.state === State.SentAbsent) throw new Closed("the episode was closed as absent");
             if (kept.state === State.Absent) {
               kept.report = toWire(encoder.encode(trajectory, fill));
               kept.state = State.Real;
