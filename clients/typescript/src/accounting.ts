@@ -7,8 +7,8 @@
  *
  *     δ ≤ E[(1 − e^(ε−L))⁺] ≤ E[e^(θ(L−ε))] · θ^θ / (1+θ)^(1+θ),
  *
- * to which the probability of infinite losses is added. This asks for about 8 to
- * 14 % more ε than the server's own account, which composes numerically and would not fit into a small page.
+ * to which the probability of infinite losses is added. This asks for 3 to
+ * 20 % more ε than the server's own account, which composes numerically and would not fit into a small page.
  *
  * Reference: Canonne, Kamath and Steinke (2020), Proposition 12, with θ = α − 1.
  */
