@@ -4,12 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test test-slow test-typescript check format lint types bench clean
+.PHONY: help demo test test-slow test-faults test-faults-short test-typescript check format lint types bench clean
 
 help:
 	@echo "make demo       install into .venv and do a published experiment, quickly: table, figure, page"
 	@echo "make test       the fast tests"
 	@echo "make test-slow  the long statistical tests"
+	@echo "make test-faults  kill servers of live deployments 600 times, and compare the books"
+	@echo "make test-faults-short  the same, 120 times"
 	@echo "make test-typescript  the client for web pages: types, size and tests (needs Node 20 and npm)"
 	@echo "make check      format, lint, types and the fast tests"
 	@echo "make bench      episodes a second, and how long a start takes"
@@ -58,6 +60,12 @@ types: $(VENV)/dev
 	$(BIN)/mypy
 
 check: lint types test
+
+test-faults: $(VENV)/dev
+	$(BIN)/python -m tests.live.faults.campaign --kills 600
+
+test-faults-short: $(VENV)/dev
+	$(BIN)/python -m tests.live.faults.campaign --kills 120
 
 bench: $(VENV)/dev
 	$(BIN)/python benchmarks/episodes.py

@@ -13,6 +13,11 @@ import pytest
 
 import discreet as dc
 
+# Compiled kernels are kept beside their source, whatever the environment says; so is bytecode, here and in every
+# process that a test starts. Without it each of them compiles the whole library anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 ROOT = Path(__file__).parent.parent
 #: Agents on sums of feature products: tried in tests/agents/test_linopt.py.
 LINEAR = ("linopt-vi", "linopt-po")

@@ -43,7 +43,11 @@ def test_the_first_command_of_the_readme_runs_in_a_process_of_its_own(tmp_path):
     assert done.stdout
 
 
-@pytest.mark.parametrize("line", COMMANDS[1:])
+#: A published experiment takes as long as all the others: by day it runs with fewer people, in test_reproduce.py.
+BY_DAY = [pytest.param(line, marks=[pytest.mark.slow] * line.startswith("discreet reproduce")) for line in COMMANDS[1:]]
+
+
+@pytest.mark.parametrize("line", BY_DAY)
 def test_commands_in_the_readme_run(line, tmp_path, monkeypatch, discreet_):
     """In this process, which has loaded and compiled everything."""
     monkeypatch.chdir(tmp_path)

@@ -26,6 +26,8 @@ ROOMS = [
     "audit",
     "testing",
     "experiments",
+    "client",
+    "service",
     "cli",
 ]
 HEAVY = ("numba", "gymnasium", "dp_accounting", "matplotlib", "pyarrow", "scipy", "rich")

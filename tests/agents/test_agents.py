@@ -96,7 +96,7 @@ def test_the_server_never_sees_a_trajectory(name, trust):
     """Must show: a spy in the place of what the server runs sees no trajectory, under shuffle no report.
 
     That is `observe` of the agent and of its privatizer, `folded` of the mechanism and `planned`. With short cuts too:
-    then nothing but `observe` or `absorb` brings anything to the server.
+    then nothing but `observe`, `absorb` or `settle` brings anything to the server.
     """
     for block in (True, False):
         agent = make_agent(name, RIVERSWIM.spec, trust=trust, episodes=40, update_every=10, seed=0)
@@ -104,6 +104,7 @@ def test_the_server_never_sees_a_trajectory(name, trust):
         for owner, attribute in (
             (agent, "observe"),
             (agent, "absorb"),
+            (agent, "settle"),
             (agent, "planned"),
             (agent.privatizer, "observe"),
             (agent.mechanism, "folded"),

@@ -190,3 +190,97 @@ def test_reports_off_the_grid_are_refused(case: str) -> None:
     values[-1] = np.nextafter(values[-1], 0.5)
     with pytest.raises(InvalidPersonalData, match=r"2\^-|multiples"):
         agent.mechanism.check(replace(report, values=values), agent.encoder)
+
+
+def _world(states: int, actions: int, horizon: int) -> dc.TabularMDP:
+    """Returns a small world whose rewards are the ends of their range, and next to them."""
+    rng = np.random.default_rng(3)
+    rewards = rng.choice([0.0, 5e-324, 2.0**-60, 0.3, 1 - 2.0**-53, 1.0], size=(horizon, states, actions))
+    return dc.TabularMDP(rng.dirichlet(np.ones(states), size=(horizon, states, actions)), rewards)
+
+
+_ODD = [(1, 1, 1), (1, 1, 7), (2, 1, 1), (5, 1, 2), (2, 2, 40)]
+
+
+@pytest.mark.parametrize("budget", [(1.0, 1e-12), (1e-3, 1e-6), (20.0, 1e-6)])
+@pytest.mark.parametrize("case", CASES)
+def test_odd_sizes(case: str, budget: tuple[float, float]) -> None:
+    """Catches honest people who are refused, and budgets that are missed, at the ends of all ranges."""
+    from dataclasses import replace
+
+    name, privacy, options = CASES[case]
+    shuffled = isinstance(privacy, dc.Shuffle)
+    if shuffled and budget[0] != 1:
+        return  # of less, billions of noise bits: refused by name, see below; of more, they take long to calibrate
+    for sizes in _ODD[: 2 if shuffled else 5]:
+        mdp = _world(*sizes)
+        for episodes in (1, 9) if name != "sdp-pe" else (2 * int(np.prod(sizes)),):
+            asked = replace(privacy, epsilon=budget[0], delta=privacy.delta and budget[1])
+            given = {**options, "update_every": episodes} if "update_every" in options else options
+            agent = dc.agents.make(name, mdp.spec, episodes=episodes, privacy=asked, seed=0, **given)
+            assert 0.999 * budget[0] <= agent.guarantee.epsilon <= budget[0]
+            assert np.isfinite(dc.simulate(agent, mdp, seed=0).gaps).all()
+
+
+def test_many_people_and_little_privacy() -> None:
+    """Catches grids that have no room for large noise: 2^24 people, all of them counted at once or one by one."""
+    for case in ("weighted counts", "weighted counts, shared", "central counts, factored", "central counts, tree"):
+        name, privacy, options = CASES[case]
+        for epsilon in (1e-3, 0.1):
+            for every in (1, "geometric"):
+                asked = dc.Central(epsilon, 1e-12, sum=privacy.sum, noise="secure")
+                given = {**options, "update_every": every}
+                found = dc.agents.make(name, RIVER.spec, episodes=2**24, privacy=asked, seed=0, **given).guarantee
+                assert 0.999 * epsilon <= found.epsilon <= epsilon
+
+
+def test_more_noise_bits_than_memory_are_refused() -> None:
+    """Catches a device that is asked for billions of bits, and dies of it."""
+    for name in ("dp-ucbvi", "discreet-vi"):
+        with pytest.raises(ValueError, match=r"messages|too large"):
+            dc.agents.make(name, SMALL.spec, episodes=7, privacy=dc.Shuffle(1e-3, 1e-6, noise="secure"), seed=0)
+
+
+def test_budgets_that_rounding_alone_exceeds_are_refused() -> None:
+    """Catches a root of a negative number, squared: ε was eight times the budget."""
+    spec = _world(1, 1, 100).spec
+    for accounting in ("paper", "tight", "individual"):
+        with pytest.raises(ValueError, match="epsilon is too small"):
+            dc.agents.make(
+                "rlsvi",
+                spec,
+                episodes=2**20,
+                privacy=dc.Central(1e-6, 1e-12, noise="secure"),
+                accounting=accounting,
+                seed=0,
+            )
+
+
+@pytest.mark.parametrize("case", ["central counts, Gaussian", "derived visits", "local Laplace"])
+def test_errors_cover_rewards_that_people_round_down(case: str) -> None:
+    """Catches a bound on the noise alone: pooled, a person rounds H rewards, each by almost a unit."""
+    found = {}
+    for kind in ("fast", "secure"):
+        name, privacy, options = CASES[case]
+        from dataclasses import replace
+
+        agent = dc.agents.make(name, RIVER.spec, episodes=5000, privacy=replace(privacy, noise=kind), seed=0, **options)
+        found[kind] = agent.mechanism
+    layout, secure = found["secure"].layout, found["secure"]
+    unit = secure.encoder.exact.unit if "local" in case else 2.0**-secure.sum.fine
+    assert secure.error - found["fast"].error >= 5000 * layout.shift * unit * 0.99
+    assert secure.error < found["fast"].error * 1.01
+
+
+def test_a_batch_whose_noise_runs_over_can_be_observed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches people who are counted although nothing was released, or lost although they came."""
+    agent = made("central counts, factored")
+    trajectory = SMALL.sample(agent.policy, np.random.default_rng(0))
+    batch = agent.shuffler([agent.encoder.encode(trajectory, SecureSource())], SecureSource())
+    with monkeypatch.context() as patched:
+        patched.setattr(SecureSource, "integers", lambda *_, **__: np.full(agent.mechanism.sum.size, 2**61))
+        with pytest.raises(OverflowError, match="nothing was released"):
+            agent.observe(batch)
+    assert (agent.count, agent.privatizer.version) == (0, 0)
+    agent.observe(batch)
+    assert (agent.count, agent.privatizer.version) == (1, 1)

@@ -16,6 +16,13 @@ import discreet
 from discreet.cli import cli
 from discreet.experiments import engine
 
+LIVE = """
+name = "steps"
+world = "riverswim:states=3,horizon=3"
+agent = { name = "dp-ucbvi", episodes = 20, update_every = 10 }
+privacy = { trust = "central", epsilon = 1.0, noise = "fast" }
+simulation = true
+"""
 KEYS = {"env", "agent", "guarantee", "regret", "suboptimal", "episodes", "seeds", "version"}
 
 
@@ -44,7 +51,12 @@ def test_every_command_with_json_prints_one_object_and_nothing_else(discreet_, t
         "budget": ("riverswim", "--epsilon", "1", "--episodes", "100"),
         "audit": ("algorithm-4", "--delta", "1e-6", "--runs", "200", "--seed", "0"),
         "results ls": (store,),
+        "live status": ("--database", f"sqlite:///{tmp_path / 'live.db'}"),
+        "live simulate": (str(tmp_path / "live.toml"), "--people", "3"),
     }
+    (tmp_path / "live.toml").write_text(LIVE)
+    made = discreet_("live", "create", str(tmp_path / "live.toml"), *asked["live status"])
+    assert made[0] == 0
     found = {
         f"{name} {part}".strip()
         for name, command in cli.commands.items()

@@ -37,3 +37,25 @@ def test_it_runs_from_the_command_line(discreet_):
     code, out, err = discreet_("run", "riverswim:states=3,horizon=5", "--agent", "discreet-vi", *arguments, "--json")
     assert code == 0, err
     assert json.loads(out)["guarantee"]["notion"] == "shuffle"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("--agent", "dp-ucbvi"),
+        ("--agent", "pucb", "--sum", "tree", "--calibration", "paper"),
+        ("--agent", "dp-ucbvi", "--trust", "local", "--sum", "laplace"),
+        ("--agent", "dp-ucbvi", "--trust", "local", "-d", "1e-6", "--sum", "gaussian"),
+        ("--agent", "dp-ucbvi", "--trust", "shuffle", "-d", "1e-6"),
+        ("--agent", "discreet-vi", "-d", "1e-6"),
+        ("--agent", "sdp-pe", "-d", "1e-6"),
+        ("--agent", "rlsvi", "-d", "1e-6"),
+    ],
+)
+def test_budgets_say_which_noise_they_are_for(discreet_, asked):
+    """Catches a budget for noise that may be released which is called a simulation, and the other way round."""
+    budget = ("budget", "riverswim:states=3,horizon=3", "-K", "500", "--stationary", *asked)
+    for noise, said in (("fast", True), ("secure", False)):
+        code, out, err = discreet_(*budget, "--noise", noise)
+        assert code == 0, err
+        assert ("simulation only" in out) == said

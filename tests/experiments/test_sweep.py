@@ -240,6 +240,48 @@ def test_a_scheduler_that_dies_is_one_line(tmp_path):
         assert len(store.keys()) >= 2
 
 
+SECURE = """
+env = "riverswim:states=3,horizon=4"
+episodes = 300
+runs = 2
+noise = "secure"
+[[setting]]
+agent = ["discreet-vi", "dp-ucbvi"]
+epsilon = [1, 3]
+delta = 1e-6
+[[setting]]
+agent = "discreet-vi"
+trust = "local"
+epsilon = 3
+noise = ["fast", "secure"]
+[[setting]]
+agent = "ucbvi"
+trust = "none"
+noise = []
+"""
+
+
+def test_a_sweep_with_noise_that_may_be_released(tmp_path, discreet_):
+    """Catches a key that only the command line knows, and stored runs that forget which noise they had."""
+    file = tmp_path / "sweep.toml"
+    file.write_text(SECURE)
+    code, _, err = discreet_("sweep", str(file), "--out", str(tmp_path / "s"), "--workers", "1", "--quiet")
+    assert code == 2
+    assert "noise" in err  # an empty grid
+    file.write_text(SECURE[: SECURE.rindex("[[setting]]")])
+    code, _, err = discreet_("sweep", str(file), "--out", str(tmp_path / "s"), "--workers", "1", "--quiet")
+    assert code == 0, err
+    runs = results.load(tmp_path / "s").runs
+    assert len(runs) == 12
+    for run in runs:
+        assert run.guarantee["noise"] == run.config["privacy"]["noise"]
+        assert 0.999 <= run.guarantee["epsilon"] / run.config["privacy"]["epsilon"] <= 1
+    file.write_text(SECURE.replace("noise = []", 'noise = "secure"'))
+    code, _, err = discreet_("sweep", str(file), "--out", str(tmp_path / "t"), "--quiet")
+    assert code == 2
+    assert "noise='secure' is for the trust model central, shuffle, local" in err
+
+
 TOML = """
 env = "riverswim:states=3,horizon=4"
 episodes = 3000
@@ -302,7 +344,7 @@ def stored_in(directory):
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path, workers):
     """Progress says rate, time left and regret of the runs in flight; no process outlives the command."""
     file = tmp_path / "a b.toml"
-    file.write_text('env = "riverswim:states=3,horizon=4"\nepisodes = 600_000\nruns = 400\nagent = "ucbvi"\n')
+    file.write_text('env = "riverswim:states=3,horizon=4"\nepisodes = 200_000\nruns = 400\nagent = "ucbvi"\n')
     command = [sys.executable, "-m", "discreet", "sweep", str(file), "--workers", str(workers)]
     process, terminal = on_a_terminal([*command, "--out", str(tmp_path / "s")])
     shown, sent = "", False

@@ -444,6 +444,8 @@ def test_what_real_people_must_not_meet_is_refused():
         ({"agent": {"update_evry": 1}}, "did you mean 'update_every'"),
         ({"privacy": {"epsilo": 1}}, "did you mean 'epsilon'"),
         ({"privacy": {"trust": "centrl"}}, "did you mean 'central'"),
+        ({"privacy": {"trust": ["central"]}}, "trust model"),
+        ({"world": {"states": 3, "actions": 2, "horizon": 4, "initial": [1, "x", 0]}}, "3 probabilities"),
         ({"population": {"nam": "x"}}, "did you mean 'name'"),
         ({"population": {"delta": 0.1}}, "no epsilon"),
         ({"episodes_per_person": 0}, "at least 1"),
@@ -453,6 +455,12 @@ def test_what_real_people_must_not_meet_is_refused():
 def test_mistakes_in_a_configuration_are_named(change, message):
     with pytest.raises((InvalidInput, UnknownName), match=message):
         live.read(config(**change))
+
+
+def test_a_budget_must_be_said():
+    """Would catch a TypeError of Python instead of a message."""
+    with pytest.raises(InvalidInput, match="needs 'epsilon'"):
+        live.read({**config(), "privacy": {"trust": "local"}})
 
 
 def test_a_file_is_a_configuration(tmp_path):

@@ -89,3 +89,40 @@ def test_real_numbers_of_every_width_are_taken(dtype):
     trajectory.check(SPEC)
     assert trajectory.rewards.dtype == np.float64
     assert trajectory.rewards.tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("states", "actions", "expected"),
+    [
+        ([], [], [7, 7, 7, 7]),
+        ([2], [], [7, 7, 7, 7]),  # seen, but did nothing: no action led anywhere
+        ([2], [1], [2, 7, 7, 7]),
+        ([2, 3], [1], [2, 7, 7, 7]),
+        ([2, 3, 1], [1, 0, 1], [2, 3, 1, 7]),
+        ([2, 3, 1, 4], [1, 0, 1], [2, 3, 1, 4]),  # all of it happened
+    ],
+)
+def test_whoever_left_is_gone_after_their_last_action(states, actions, expected):
+    """Would catch a transition that is censored, or an action that is held against a state where nobody acted."""
+    whole = Trajectory(np.array(states, dtype=int), np.array(actions, dtype=int), np.full(len(actions), 0.5)).completed(
+        3, gone=7
+    )
+    assert whole.states.tolist() == expected
+    assert whole.actions.tolist() == [*actions, *[0] * (3 - len(actions))]
+    assert whole.rewards.tolist() == [*[0.5] * len(actions), *[0.0] * (3 - len(actions))]
+    whole.check(Spec(8, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("states", "actions", "rewards"),
+    [
+        ([1, 1, 1, 1, 1], [1, 1, 1, 1], [0, 0, 0, 0]),
+        ([1, 1, 1], [1], [0]),
+        ([1], [1], []),
+        ([1], [[1]], [0]),
+        ([[1]], [1], [0]),
+    ],
+)
+def test_what_is_no_beginning_of_an_episode_is_refused_without_its_values(states, actions, rewards):
+    with pytest.raises(InvalidPersonalData, match="n ≤ 3 actions"):
+        Trajectory(states, actions, np.array(rewards, dtype=float)).completed(3, gone=0)

@@ -13,12 +13,15 @@ from discreet.errors import NumericalError
 from discreet.noise import discrete, entropy, exponential, secure
 from discreet.noise.discrete import sample
 from discreet.noise.tables import MARGIN, TOTAL, build, table
+from tests.conftest import every_other
 from tests.noise.laws import LAWS, Noise, suspicion
 
 LEVEL = 1e-6  # draws cannot be repeated, so nothing here is seeded: one false alarm in a million runs of a test
 CODES = pytest.mark.parametrize("numpy_only", [False, True], ids=["compiled", "numpy"])
 GAUSSIAN, LAPLACE = Noise("gaussian", Fraction(10)), Noise("laplace", Fraction(3))
 WIDE = [Noise("gaussian", Fraction(10**6)), Noise("laplace", Fraction(1000)), Noise("gaussian", Fraction(2**110))]
+#: The two codes differ in the first digits only; what comes after is one code. So by day each law has one of them.
+LATE = pytest.mark.parametrize(("noise", "numpy_only"), every_other([GAUSSIAN, LAPLACE, *WIDE], [True, False]), ids=str)
 
 
 @CODES
@@ -33,6 +36,7 @@ def test_samples_have_their_law(noise, numpy_only, n):
 # --- near misses
 
 N = 4 * 10**6
+FEWER = 10**6  # show what is grossly wrong
 
 
 def off(noise, factor):
@@ -51,13 +55,13 @@ def zeros_kept(noise, monkeypatch):
         return values, kept, asked
 
     monkeypatch.setattr(discrete, "propose", wrong)
-    return sample(table(noise.law), N, numpy_only=True)
+    return sample(table(noise.law), FEWER, numpy_only=True)
 
 
 def words_twice(noise, monkeypatch):
     """Every word is used for two trials."""
     monkeypatch.setattr(discrete, "words", lambda n: np.repeat(entropy.words((n + 1) // 2), 2)[:n])
-    return sample(table(noise.law), N, numpy_only=True)
+    return sample(table(noise.law), FEWER, numpy_only=True)
 
 
 def cut_off(noise, sizes):
@@ -68,7 +72,7 @@ def cut_off(noise, sizes):
 
 MISSES = {
     "a rounded normal": lambda _: np.rint(np.random.default_rng(0).normal(0, 10**0.5, N)).astype(np.int64),
-    "a rounded Laplace": lambda _: np.rint(np.random.default_rng(0).laplace(0, 3, N)).astype(np.int64),
+    "a rounded Laplace": lambda _: np.rint(np.random.default_rng(0).laplace(0, 3, FEWER)).astype(np.int64),
     "σ 0.3 % too large": lambda _: off(GAUSSIAN, "1.003"),
     "σ 0.3 % too small": lambda _: off(GAUSSIAN, "0.997"),
     "a Laplace scale 0.4 % too large": lambda _: off(LAPLACE, "1.004"),
@@ -77,7 +81,7 @@ MISSES = {
     "the tail cut at 4.5 σ": lambda _: cut_off(GAUSSIAN, 4.5),
     "a Laplace tail cut at 11 scales": lambda _: cut_off(LAPLACE, 11.0),
     "words used twice": lambda monkeypatch: words_twice(GAUSSIAN, monkeypatch),
-    "one side only": lambda _: np.abs(sample(table(GAUSSIAN.law), N, numpy_only=False)),
+    "one side only": lambda _: np.abs(sample(table(GAUSSIAN.law), FEWER, numpy_only=False)),
     "a mean of 0.01": lambda _: (
         sample(table(GAUSSIAN.law), N, numpy_only=False) + (np.random.default_rng(0).random(N) < 0.01)
     ),
@@ -125,8 +129,7 @@ def test_no_word_is_used_twice(monkeypatch):
 # --- the paths that are seldom taken
 
 
-@CODES
-@pytest.mark.parametrize("noise", [GAUSSIAN, LAPLACE, *WIDE], ids=str)
+@LATE
 def test_floating_point_decides_as_it_should(noise, numpy_only):
     """Nothing is decided by the first digits. Would catch an error in what 62 digits are compared with."""
     t = table(noise.law)
@@ -134,8 +137,7 @@ def test_floating_point_decides_as_it_should(noise, numpy_only):
     assert suspicion(sample(always, 10**6, numpy_only=numpy_only), noise) > LEVEL
 
 
-@CODES
-@pytest.mark.parametrize("noise", [GAUSSIAN, LAPLACE, *WIDE], ids=str)
+@LATE
 def test_exact_integers_decide_as_they_should(noise, numpy_only, monkeypatch):
     """Half the columns leave everything to exact integers. Would catch digits that are lost or revealed twice."""
     t = table(noise.law)
@@ -149,8 +151,7 @@ def test_exact_integers_decide_as_they_should(noise, numpy_only, monkeypatch):
     assert len(called) > 10_000
 
 
-@CODES
-@pytest.mark.parametrize("noise", [GAUSSIAN, LAPLACE, *WIDE], ids=str)
+@LATE
 def test_the_tail_has_its_law(noise, numpy_only):
     """The tail begins at E = 1/2 or 1. Would catch a block, a sign or a normaliser of the tail that is wrong."""
     t = build(noise.law, reach=1)
@@ -184,8 +185,10 @@ def test_flawed_tails_are_caught(flaw, monkeypatch):
     assert suspicion(sample(t, 50_000, numpy_only=True), noise) < LEVEL
 
 
-@CODES
-def test_a_sample_does_not_depend_on_where_it_stands(numpy_only):
+@pytest.mark.parametrize(
+    ("numpy_only", "n"), [(True, 5000), *(pytest.param(code, 20_000, marks=pytest.mark.slow) for code in (True, False))]
+)
+def test_a_sample_does_not_depend_on_where_it_stands(numpy_only, n):
     """Samples one by one have the law too.
 
     Would catch trials that are put last because they were decided late: the surplus is cut off at the end.
@@ -195,7 +198,7 @@ def test_a_sample_does_not_depend_on_where_it_stands(numpy_only):
     low = t.low.copy()
     low[::2] = 0
     late = dataclasses.replace(t, low=low)
-    x = np.concatenate([sample(late, 1, numpy_only=numpy_only) for _ in range(20_000)])
+    x = np.concatenate([sample(late, 1, numpy_only=numpy_only) for _ in range(n)])
     assert suspicion(x, noise) > LEVEL
 
 
@@ -212,7 +215,7 @@ def test_late_decisions_at_the_end_would_be_caught(monkeypatch):
 
     right = discrete.attempt
     monkeypatch.setattr(discrete, "attempt", wrong)
-    assert suspicion(np.concatenate([sample(late, 1, numpy_only=True) for _ in range(20_000)]), LAPLACE) < LEVEL
+    assert suspicion(np.concatenate([sample(late, 1, numpy_only=True) for _ in range(5000)]), LAPLACE) < LEVEL
 
 
 # --- two codes
@@ -274,3 +277,20 @@ def test_a_sample_that_does_not_fit_is_refused(monkeypatch):
 def test_the_margin_is_that_of_the_proof():
     assert table(GAUSSIAN.law).margin == MARGIN
     assert table(GAUSSIAN.law) is table(Noise("gaussian", Fraction(20, 2)).law)  # kept
+
+
+@CODES
+def test_a_second_look_is_always_taken(numpy_only, monkeypatch):
+    """Catches a small release whose time tells whether one of its trials was asked again, and so something of it."""
+    calls = {"attempt": 0, "decide": 0}
+    for name in calls:
+        right = getattr(discrete, name)
+
+        def counted(*args, right=right, name=name, **options):
+            calls[name] += 1
+            return right(*args, **options)
+
+        monkeypatch.setattr(discrete, name, counted)
+    for _ in range(200):
+        sample(table(GAUSSIAN.law), 1, numpy_only=numpy_only)
+    assert calls["decide"] == calls["attempt"] >= 200

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from discreet.errors import BudgetExceeded, InvalidInput, Unproven
-from discreet.privacy import Budget, Ledger, accounting
+from discreet.privacy import Budget, Guarantee, Ledger, accounting, discrete
 
 
 def test_charges_add_up_until_they_do_not_fit():
@@ -86,15 +86,18 @@ def test_never_overspends_and_survives_its_serialised_form(events, pure):
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 3},
-        {"pure": 2.0},
-        {"pure": "all"},
-        {"pure": float("nan")},
+        {"version": 4},
+        {"shares": {"pure": 2.0, "delta": None, "ratio": None}},
+        {"shares": {"pure": "all", "delta": None, "ratio": None}},
+        {"shares": {"pure": float("nan"), "delta": None, "ratio": None}},
+        {"shares": {"pure": None, "delta": None}},
+        {"charges": [{"label": "x", "mu2": 0.0, "pure": 0.1, "delta": 0.5, "ratio": 0.0}]},
+        {"charges": [{"label": "x", "mu2": 0.0, "pure": 0.1, "delta": 0.0, "ratio": -1.0}]},
         {"budget": {"epsilon": -1.0, "delta": 0.0}},
-        {"charges": [{"label": "x", "mu2": 0.0, "pure": 7.0}]},
-        {"charges": [{"label": "x", "mu2": -1.0, "pure": 0.0}]},
-        {"charges": [{"label": "x", "mu2": float("nan"), "pure": 0.0}]},
-        {"charges": [{"label": "x", "mu2": 0.0, "pure": float("inf")}]},
+        {"charges": [{"label": "x", "mu2": 0.0, "pure": 7.0, "delta": 0.0, "ratio": 0.0}]},
+        {"charges": [{"label": "x", "mu2": -1.0, "pure": 0.0, "delta": 0.0, "ratio": 0.0}]},
+        {"charges": [{"label": "x", "mu2": float("nan"), "pure": 0.0, "delta": 0.0, "ratio": 0.0}]},
+        {"charges": [{"label": "x", "mu2": 0.0, "pure": float("inf"), "delta": 0.0, "ratio": 0.0}]},
         {"charges": [{}]},
         {"charges": 7},
     ],
@@ -194,7 +197,7 @@ def test_ledgers_of_the_first_version():
     for kind in (pure, gaussian):
         ledger = Ledger.from_json(json.dumps({**document, "charges": [kind, kind]}))
         assert len(ledger.charges) == 2
-        assert json.loads(ledger.to_json())["version"] == 2
+        assert json.loads(ledger.to_json())["version"] == 3
     for mixed in ([pure, gaussian], [gaussian, pure], [{**pure, "mu2": 0.001}]):
         with pytest.raises(InvalidInput, match=r"version 1 and mixes pure and Gaussian charges.*pure="):
             Ledger.from_json(json.dumps({**document, "charges": mixed}))
@@ -203,10 +206,13 @@ def test_ledgers_of_the_first_version():
 def test_a_document_keeps_to_the_shares_too():
     """A pure charge after a Gaussian one, in a document whose share was open."""
     document = json.loads(Ledger(Budget(1.0, 1e-6)).to_json())
-    charges = [{"label": "", "mu2": 0.001, "pure": 0.0}, {"label": "", "mu2": 0.0, "pure": 0.1}]
+    charges = [
+        {"label": "", "mu2": mu2, "pure": pure, "delta": 0.0, "ratio": 0.0} for mu2, pure in ((0.001, 0.0), (0.0, 0.1))
+    ]
     with pytest.raises(BudgetExceeded, match="shares"):
         Ledger.from_json(json.dumps({**document, "charges": charges}))
-    assert Ledger.from_json(json.dumps({**document, "pure": 0.1, "charges": charges})).spent < 1
+    shares = {**document["shares"], "pure": 0.1}
+    assert Ledger.from_json(json.dumps({**document, "shares": shares, "charges": charges})).spent < 1
 
 
 def test_charges_at_the_same_time_do_not_share_their_room(monkeypatch):
@@ -387,3 +393,148 @@ def test_the_attack_is_the_true_delta():
     rest = [("gaussian", 1.0)]
     assert attack.last([], rest, np.zeros(1))[0] == pytest.approx(0.01, rel=1e-6)
     assert attack.delta(("gaussian", 0.5))[0] == pytest.approx(0.01, rel=1e-6)  # the Gaussian continuation is best
+
+
+def _near(mu, ratio=5e-13):
+    return discrete.NearEvent(accounting.gaussian(1 / mu), ratio)
+
+
+def test_discrete_noise_is_charged_with_its_extra_terms():
+    """Catches a ledger that takes secure noise for continuous noise, or refuses what was calibrated for its budget."""
+    event = discrete.gaussian(10**12, 2.3e5, 40)
+    ledger = Ledger(Budget(1.5, 1e-6))
+    ledger.charge(event, "secure")
+    assert ledger.charges[0].ratio == event.ratio > 0
+    assert ledger.spent == accounting.epsilon(event, 1e-6)
+    assert Ledger.from_json(ledger.to_json()).charges == ledger.charges
+    large = Ledger(Budget(2.0, 1e-6))
+    large.charge(_near(0.1, 0.1))  # terms that are not tiny: all of them must be seen
+    left = accounting.gaussian_epsilon(0.1, 1e-6 * math.exp(-0.1))
+    assert large.spent == pytest.approx(0.2 + left, rel=1e-12)
+    assert not Ledger(Budget(0.2 + left - 1e-6, 1e-6)).fits(_near(0.1, 0.1))
+    assert Ledger(Budget(0.2 + left + 1e-6, 1e-6)).fits(_near(0.1, 0.1))
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 50.0])
+def test_what_is_calibrated_for_a_budget_fits_into_it(epsilon):
+    """Catches a share for discrete noise that is larger than what calibration leaves, and one that is too small."""
+    import discreet as dc
+
+    budget = Budget(epsilon, 1e-6)
+    spec = dc.envs.riverswim(states=3, horizon=3).spec
+    for noise in ("fast", "secure"):
+        for name in ("dp-ucbvi", "discreet-vi", "rlsvi"):
+            privacy = dc.Central(epsilon, 1e-6, noise=noise)
+            found = dc.agents.make(name, spec, episodes=50, privacy=privacy, seed=0).guarantee
+            for what in (found, found.events):
+                ledger = Ledger(budget)
+                ledger.charge(what, name)
+                assert epsilon * 0.999 <= ledger.spent <= epsilon
+                assert not ledger.fits(what)
+
+
+def test_the_share_of_discrete_noise_is_fixed():
+    """Catches charges whose extra terms add up beyond what Gaussian charges left for them."""
+    ledger = Ledger(Budget(1.0, 1e-6))
+    ledger.charge(_near(1e-3))
+    ledger.charge(_near(1e-3, 5e-11))
+    with pytest.raises(BudgetExceeded, match=r"Ledger\(budget, ratio=…\)"):
+        ledger.charge(_near(1e-3, 6e-11))
+    ledger = Ledger(Budget(1.0, 1e-6), ratio=0.01)
+    for _ in range(100):
+        ledger.charge(_near(1e-3, 1e-4))
+    with pytest.raises(BudgetExceeded, match="ratio"):
+        ledger.charge(_near(1e-3, 1e-4))
+    ledger = Ledger(Budget(1.0, 1e-6), ratio=0.0)
+    ledger.charge(accounting.gaussian(100.0))
+    assert not ledger.fits(_near(1e-3))
+    for share in ({"ratio": 0.6}, {"delta": 1e-5}, {"pure": 2.0}, {"ratio": -1.0}, {"delta": float("nan")}):
+        with pytest.raises(ValueError, match=next(iter(share))):
+            Ledger(Budget(1.0, 1e-6), **share)
+
+
+def test_approximate_guarantees_add_up():
+    """Catches a δ that is not counted: basic composition adds both."""
+    one = Guarantee("shuffle", 0.3, 1e-7)
+    ledger = Ledger(Budget(1.0, 1e-6))
+    ledger.charge(one, "first")
+    ledger.charge(one.group(2), "two episodes")
+    assert ledger.charges[1].pure == pytest.approx(0.6)
+    assert ledger.charges[1].delta == pytest.approx(1e-7 * (1 + math.exp(0.3)))
+    assert ledger.spent == pytest.approx(0.9)
+    again = Ledger.from_json(ledger.to_json())
+    assert (again.charges, again.spent, again.remaining) == (ledger.charges, ledger.spent, ledger.remaining)
+    with pytest.raises(BudgetExceeded, match=r"the total to delta=1\.3"):
+        ledger.charge(Guarantee("shuffle", 0.01, 1e-6))
+    with pytest.raises(BudgetExceeded, match=r"epsilon=1\.2"):
+        ledger.charge(one)
+    assert not Ledger(Budget(1.0)).fits(one)  # a pure budget has no δ to give
+    assert Ledger(Budget(1.0)).fits(Guarantee("local", 0.3, 0.0))
+    assert not ledger.fits(Guarantee("none", math.inf, 0.0, protects="nothing", noise="none"))
+
+
+def test_gaussian_charges_get_what_approximate_ones_leave():
+    """Catches a Gaussian charge that uses the δ which other charges took, before it or after it."""
+    budget, gaussian = Budget(1.0, 1e-6), accounting.gaussian(6.0)
+    ledger = Ledger(budget)
+    ledger.charge(accounting.ApproximateEvent(0.1, 4e-7))
+    ledger.charge(gaussian)
+    assert ledger.spent == pytest.approx(0.1 + accounting.gaussian_epsilon(1 / 6, 6e-7))
+    with pytest.raises(BudgetExceeded, match=r"Ledger\(budget, delta=…\)"):  # all of δ is promised by now
+        ledger.charge(accounting.ApproximateEvent(0.0, 1e-9))
+    ledger = Ledger(budget, pure=0.1, delta=4e-7)
+    ledger.charge(gaussian)
+    ledger.charge(accounting.ApproximateEvent(0.1, 4e-7))
+    full = accounting.gaussian(1 / accounting.gaussian_mu(0.9, 1e-6))
+    assert not Ledger(budget, pure=0.1, delta=4e-7).fits(full)
+    assert Ledger(budget, pure=0.1).fits(full)
+
+
+def _coin_and_answer(epsilon, delta):
+    """The worst (ε, δ)-DP mechanism, as two laws."""
+    tails = (1 - delta) / (1 + math.exp(epsilon))
+    p = np.array([delta, tails * math.exp(epsilon), tails, 0.0])
+    return p, p[::-1]
+
+
+def test_the_true_delta_of_approximate_and_discrete_charges():
+    """Catches shares that are too large: two looks of the worst (ε, δ)-DP kind, and discrete noise in between.
+
+    The last charge is made only where the discrete release was telling.
+    """
+    budget = Budget(1.5, 1e-3)
+    variance, shift = 60, 2
+    ledger = Ledger(budget, pure=0.4, delta=4e-4)
+    event = accounting.ApproximateEvent(0.2, 2e-4)
+    ledger.charge(event)
+    shift = next(d for d in range(20, 0, -1) if ledger.fits(discrete.gaussian(variance, d, 1)))
+    ledger.charge(discrete.gaussian(variance, shift, 1))
+    ledger.charge(event)
+    assert ledger.spent > 0.8 * budget.epsilon
+    x = np.arange(-150, 151)
+    laws = [np.exp(-((x - d) ** 2) / (2 * variance)) for d in (0, shift)]
+    p, q = (law / law.sum() for law in laws)
+    one, other = _coin_and_answer(0.2, 2e-4)
+
+    def delta(telling):
+        found = 0.0
+        for i in range(4):
+            for j in range(4):
+                gain = np.maximum(one[i] * one[j] * p - math.exp(1.5) * other[i] * other[j] * q, 0)
+                found += gain[telling].sum()
+            found += np.maximum(one[i] * p - math.exp(1.5) * other[i] * q, 0)[~telling].sum()
+        return found
+
+    for threshold in (-150, -20, -5, 0, 5, 20, 150):
+        assert delta(x <= threshold) <= budget.delta
+    assert delta(x <= 150) > 4e-4  # the coins alone
+
+
+def test_ledgers_of_the_second_version_have_no_share_for_discrete_noise():
+    """Catches an old ledger whose Gaussian charges filled the budget and that is refused, or that takes more."""
+    full = accounting.gaussian_mu(1.0, 1e-6) * (1 + 1e-9)
+    document = {"version": 2, "budget": {"epsilon": 1.0, "delta": 1e-6}, "pure": None}
+    old = Ledger.from_json(json.dumps({**document, "charges": [{"label": "", "mu2": full**2, "pure": 0.0}]}))
+    assert old.spent <= 1.0
+    assert not old.fits(_near(1e-6))
+    assert Ledger.from_json(json.dumps({**document, "charges": []})).fits(_near(0.1))

@@ -50,8 +50,7 @@ def test_a_group_loses_more():
     gaussian = dc.Guarantee("joint", accounting.epsilon(event, 1e-6), 1e-6, events=event)
     assert gaussian.group(2).epsilon == pytest.approx(accounting.gaussian_epsilon(0.5, 1e-6))
     assert dc.NonPrivate().guarantee.group(5).epsilon == math.inf
-    with pytest.raises(Unproven):
-        dc.Guarantee("joint", 1.0, 0.0).group(2)
+    assert dc.Guarantee("joint", 1.0, 0.0).group(2).epsilon == pytest.approx(2.0)
     with pytest.raises(ValueError, match="size=0"):
         pure.group(0)
 
@@ -93,14 +92,36 @@ def test_a_groups_loss_where_both_kinds_occur(k):
 
 
 @pytest.mark.parametrize("event", [BinomialEvent(10**4, 0.5, 1, 3), SymmetricEvent(10**4, 0.5, 3)])
-def test_binomial_noise_has_no_group(event):
-    """Nothing is proven for a person in several batches."""
-    guarantee = dc.Guarantee("shuffle", accounting.epsilon(event, 1e-6), 1e-6, events=event)
+def test_groups_of_shuffled_people_have_the_general_bound(event):
+    """Catches a group under Shuffle whose δ stays, or whose events are taken for Gaussian ones."""
+    epsilon = accounting.epsilon(event, 1e-6)
+    guarantee = dc.Guarantee("shuffle", epsilon, 1e-6, events=event, assumptions=("all add their bits",))
     assert guarantee.group(1) is guarantee
-    with pytest.raises(Unproven, match="nothing is proven here for a"):
-        guarantee.group(2)
+    three = guarantee.group(3)
+    assert three.epsilon == pytest.approx(3 * epsilon, rel=1e-9)
+    assert three.delta == pytest.approx(1e-6 * (1 + math.exp(epsilon) + math.exp(2 * epsilon)), rel=1e-9)
+    assert (three.unit, three.assumptions) == ("group of 3 users", guarantee.assumptions)
+    six = guarantee.group(6)
+    assert three.group(2).delta == pytest.approx(six.delta, rel=1e-9)
+    assert three.group(2).unit == six.unit
     with pytest.raises(Unproven):
-        Ledger(dc.Budget(1.0, 1e-6)).charge(event)
+        Ledger(dc.Budget(100.0, 1e-3)).charge(event)  # an event has no δ of its own
+    Ledger(dc.Budget(100.0, 1e-3)).charge(six)
+
+
+def test_the_general_bound_of_groups_is_what_the_worst_mechanism_loses():
+    """Catches a sum over the wrong powers: the worst (ε, δ)-DP chain, whose k-th neighbour is known exactly."""
+    epsilon, delta = 0.7, 0.01
+    for k in (1, 2, 3, 4):
+        # a set has probability p, its neighbour's is (p − δ)·e^{−ε}, and so on until 0
+        p, q = dc.Guarantee("joint", epsilon, delta).group(k), 0.0
+        for _ in range(k):
+            q = math.exp(epsilon) * q + delta
+        assert q <= p.delta <= q * (1 + 1e-9)
+    for k in (100, 10**6):
+        with pytest.raises(Unproven, match=f"a group of {k}"):
+            dc.Guarantee("joint", epsilon, delta).group(k)
+    assert dc.Guarantee("joint", 0.0, 1e-9).group(10).delta == pytest.approx(1e-8)
 
 
 def test_a_group_of_which_nothing_is_left():

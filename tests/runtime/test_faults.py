@@ -266,7 +266,9 @@ def test_an_interrupt_between_the_release_and_its_plan(case, line):
 
 
 @pytest.mark.parametrize("case", ["dp-ucbvi laplace tree", "private-ucb-po central", "rlsvi tight"])
-@pytest.mark.parametrize("line", ["mark, since, version =", "self._mind = self._ready", "run.bar.update(run.done)"])
+@pytest.mark.parametrize(
+    "line", ["mark, since, settled, version =", "self._mind = self._ready", "run.bar.update(run.done)"]
+)
 def test_the_noise_of_a_block_is_not_drawn_again_when_it_is_in_a_release(case, line):
     """Would catch a block that is interrupted after its releases are in the books, and rewinds their noise."""
     mdp, ends = CASES[case][0], []

@@ -30,7 +30,18 @@ from tests.conftest import PRIVATE, TRUST, make_agent, met
 MDP = dc.envs.riverswim(states=3, horizon=4)
 EPISODES = 40  # with batches of 7: five whole ones, and five people who are never collected
 STOPS = (0, 7, 10, 24, 36, 40)  # at the start, a batch's end, within batches, within the last one, at the end
-CASES = [*(met(name, trust) for name in PRIVATE for trust in TRUST), ("ucbvi", "none"), ("ubev", "none")]
+CASES = [met(name, trust) for name in PRIVATE for trust in TRUST]
+CASES += [pytest.param("ucbvi", "none"), pytest.param("ubev", "none")]
+
+
+def in_turn(cases):
+    """Returns cases pooled and per step, which differ in the shapes of arrays only: by day one of them, in turn."""
+    found = []
+    for i, case in enumerate(cases):
+        for stationary in (True, False):
+            marks = [*case.marks, *[pytest.mark.slow] * ((i + i // len(TRUST) + stationary) % 2)]
+            found.append(pytest.param(*case.values, stationary, marks=marks))
+    return found
 
 
 EPSILON = functools.cache(binomial.epsilon)
@@ -96,8 +107,7 @@ def refused(path, match):
     assert names_in(path.parent) == names
 
 
-@pytest.mark.parametrize(("name", "trust"), CASES)
-@pytest.mark.parametrize("stationary", [True, False])
+@pytest.mark.parametrize(("name", "trust", "stationary"), in_turn(CASES))
 def test_a_saved_agent_goes_on_bit_for_bit(name, trust, stationary, tmp_path):
     """Would catch anything that is left behind: noise, a generator's state, a plan, a report in transit."""
     path = tmp_path / "agent"

@@ -9,10 +9,19 @@ import discreet as dc
 from discreet.noise import Role
 from discreet.noise.fast import FastSource
 from discreet.privacy import BitsReport
-from discreet.runtime.blocks import CountBlocks, ValueBlocks
+from discreet.runtime.blocks import (
+    CountBlocks,
+    FeatureBlocks,
+    LocalBlocks,
+    LocalFeatureBlocks,
+    SampledBlocks,
+    ValueBlocks,
+    base,
+    counts,
+)
 from discreet.runtime.fast import SimulatedReport, short_cut
 from discreet.runtime.tallies import Batches
-from tests.rounds import CASES, Hand, build
+from tests.rounds import CASES, Hand, build, fingerprint, plain
 
 SHUFFLED = [case for case, (_, _, options) in CASES.items() if isinstance(options.get("privacy"), dc.Shuffle)]
 
@@ -23,9 +32,11 @@ def expected(case):
     privacy = options.get("privacy", dc.NonPrivate())
     if name == "rlsvi":
         return ValueBlocks
+    if name in ("linopt-vi", "linopt-po"):
+        return LocalFeatureBlocks if isinstance(privacy, dc.Local) else FeatureBlocks
     if isinstance(privacy, dc.Local) and name != "discreet-vi":
-        return None
-    if name in ("sdp-pe", "discreet-vi", "linopt-vi", "linopt-po") or isinstance(privacy, dc.Shuffle):
+        return LocalBlocks if privacy.sum in ("laplace", "gaussian") else SampledBlocks
+    if name in ("sdp-pe", "discreet-vi") or isinstance(privacy, dc.Shuffle):
         return Batches
     return CountBlocks
 
@@ -35,6 +46,31 @@ def test_built_in_agents_have_theirs(case):
     """Would catch a short cut that is lost, and slow simulations with it."""
     found = short_cut(build(case))
     assert (found and type(found)) == expected(case)
+
+
+BLOCKED = [case for case in CASES if expected(case) not in (Batches, None)]
+
+
+@pytest.mark.parametrize("every", [1, 7, "geometric"])
+@pytest.mark.parametrize("case", BLOCKED)
+def test_blocks_leave_what_the_protocol_leaves(case, every, monkeypatch):
+    """Would catch a bit that differs in what a server holds, draws, plans or tells.
+
+    Also if a call stops within a batch, and if an agent is handed over seldom.
+    """
+    for numbers, told in ((base.NUMBERS, True), (base.NUMBERS, False), (400, True), (400, False)):
+        ends, heard = [], []
+        for block in (False, True):
+            agent = build(case, episodes=50, update_every=every)
+            if told:
+                agent.on_release = lambda *given, heard=heard: heard.append(plain(given))
+            for module in (base, counts):
+                monkeypatch.setattr(module, "NUMBERS", numbers)
+            gaps = dc.simulate(agent, CASES[case][0], seed=1, block=block).gaps
+            ends.append((gaps.tolist(), fingerprint(agent)))
+        assert ends[0] == ends[1]
+        assert heard[: len(heard) // 2] == heard[len(heard) // 2 :]
+        assert bool(heard) == told
 
 
 class OtherSource(FastSource):

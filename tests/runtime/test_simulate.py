@@ -37,9 +37,8 @@ def test_block_and_protocol_are_equal_bit_for_bit(name, stationary, update_every
         np.testing.assert_array_equal(run(**options).gaps, run(**options, block=False).gaps)
 
 
-@pytest.mark.parametrize("trust", CENTRAL)
+@pytest.mark.parametrize(("trust", "update_every"), every_other(CENTRAL, [1, 7, "geometric"]))
 @pytest.mark.parametrize("name", PRIVATE)
-@pytest.mark.parametrize("update_every", [1, 7, "geometric"])
 def test_private_blocks_equal_the_protocol_bit_for_bit(name, trust, update_every):
     """Noise, releases, projection and plans; and stopping anywhere, with the two paths mixed."""
     for stationary in (True, False):
@@ -99,9 +98,9 @@ def test_an_interrupted_shuffler_is_asked_again(monkeypatch):
 
     monkeypatch.setattr(kind, "__call__", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        dc.simulate(agent, RIVERSWIM, seed=0)
+        dc.simulate(agent, RIVERSWIM, seed=0, block=False)
     assert (agent.count, len(agent.shuffler.reports)) == (0, 10)
-    dc.simulate(agent, RIVERSWIM, seed=0)
+    dc.simulate(agent, RIVERSWIM, seed=0, block=False)
     assert (agent.count, calls) == (30, [10, 10, 10, 10])
 
 

@@ -24,7 +24,14 @@ SUMS += [("factored", 1e-6), ("optimal", 1e-6)]
 
 
 def built(
-    name: str, delta: float = 1e-6, *, reads: int = 12, size: int = 40, stationary: bool = False, epsilon: float = 1.0
+    name: str,
+    delta: float = 1e-6,
+    *,
+    reads: int = 12,
+    size: int = 40,
+    stationary: bool = False,
+    epsilon: float = 1.0,
+    fine: int | None = None,
 ) -> SecureSum:
     """Returns a sum of counts with H = 5."""
     found = proven(
@@ -35,7 +42,7 @@ def built(
         sensitivity=tabular(5, 3, stationary=stationary),
         budget=Budget(epsilon, delta),
         bound=tabular_user(5, 3, stationary=stationary),
-        grid=Grid(15, entry=5.0 if stationary else 1.0),
+        grid=Grid(15, entry=5.0 if stationary else 1.0, fine=fine),
     )
     assert isinstance(found, SecureSum)
     return found
@@ -74,16 +81,21 @@ def test_multiply_shift_rounds_to_the_nearest(a: int, c: int, shift: int) -> Non
         assert abs(multiply_shift(a, np.uint64(c), np.uint64(shift)) - exact) <= Fraction(1, 2)
 
 
-@pytest.mark.parametrize("stationary", [False, True])
+@pytest.mark.parametrize("stationary", [False, True, None])
 @pytest.mark.parametrize(("name", "delta"), SUMS)
-def test_the_shift_between_neighbours_is_what_is_accounted_for(name: str, delta: float, stationary: bool) -> None:
+def test_the_shift_between_neighbours_is_what_is_accounted_for(
+    name: str, delta: float, stationary: bool | None
+) -> None:
     """Inverts the reads of two neighbours: which draws would make them equal?
 
     Catches a rounding that depends on later draws, a sensitivity without the rounding, a norm of C that is too small:
     the implied shift of the draws is an integer, 0 before the user's batch, and no longer than the account says.
     """
-    sum_, rng = built(name, delta, stationary=stationary), np.random.default_rng(5)
-    T, noise = sum_.horizon, integer_noise(sum_.factorisation)
+    rng, sum_ = np.random.default_rng(5), built(name, delta, stationary=bool(stationary))
+    if stationary is None:  # so much noise on the users' own grid that its draws are very large
+        sum_ = built(name, delta, epsilon=1e-3, fine=25)
+        assert (sum_.wide > 0) == (name == "optimal")
+    T, noise = sum_.horizon, sum_.recursion
     size, one = 30 if stationary else 15, 1 << sum_.fine
     worst = 1.0 if delta == 0 else 0.0
     for trial in range(6):
@@ -122,11 +134,15 @@ def test_the_shift_between_neighbours_is_what_is_accounted_for(name: str, delta:
     assert worst > 0.75  # somebody comes near it: the account is not idle
 
 
+@pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("name", ["factored", "optimal"])
-def test_rounding_stays_within_its_bound(name: str) -> None:
+def test_rounding_stays_within_its_bound(name: str, wide: bool) -> None:
     """Catches guard bits that are too few: reads against the exact linear map, in fractions."""
     sum_, rng = built(name, reads=60, size=3), np.random.default_rng(1)
-    noise, shape = integer_noise(sum_.factorisation), sum_.factorisation
+    if wide:
+        sum_ = built(name, reads=60, size=3, epsilon=1e-3 if name == "optimal" else 1e-5, fine=25)
+        assert sum_.wide > 0
+    noise, shape = sum_.recursion, sum_.factorisation
     z = [
         np.rint(rng.normal(size=3) * math.sqrt(noise.variance(t + 1, sum_.parameter))).astype(np.int64)
         for t in range(60)
@@ -196,6 +212,60 @@ def test_the_error_bound_covers_discrete_noise(name: str, delta: float) -> None:
             worst = max(worst, float(np.abs(read).max()))
         failures += worst > bound
     assert failures < 40
+
+
+@pytest.mark.parametrize("reads", [60, 2**14, 2**24])
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 50.0])
+def test_large_noise_on_a_users_grid_is_no_reason_to_refuse(reads: int, epsilon: float) -> None:
+    """Catches guard bits that leave no room for the noise: people's grid cannot be coarser than it is."""
+    for name in ("factored", "tree", "optimal"):
+        if name == "optimal" and reads > 64:
+            continue
+        budget, grid = Budget(epsilon, 1e-12), Grid(600, entry=12.0, fine=23)
+        given: dict[str, Any] = {"capacity": reads, "horizon": reads, "sensitivity": Sensitivity(500.0, 17.0)}
+        sum_ = proven(name, 900, budget=budget, grid=grid, **given)
+        assert isinstance(sum_, SecureSum)
+        assert sum_.bits >= sum_.fine == 23
+        assert 0.999 * epsilon <= accounting.epsilon(sum_.event, 1e-12) <= epsilon
+        fast = proven(name, 900, budget=budget, **given)
+        assert fast.scale * (1 - 1e-9) <= sum_.scale <= fast.scale * (1.01 if reads < 2**24 else 1.15)
+
+
+@pytest.mark.parametrize(("name", "delta"), SUMS)
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 20.0])  # for less, the users' own grid makes them larger
+def test_a_draw_takes_one_random_word(name: str, delta: float, epsilon: float) -> None:
+    """Catches a grid so fine that every draw takes two words: half of a read's time is entropy."""
+    from discreet.noise.discrete import NARROW
+    from discreet.noise.tables import Law, table
+
+    sum_ = built(name, delta, epsilon=epsilon)
+    for read in range(1, sum_.horizon + 1):
+        variance = Fraction(sum_.recursion.variance(read, sum_.parameter))
+        law = Law.gaussian(variance) if delta else Law.laplace(variance)
+        assert table(law).shift <= NARROW
+
+
+@pytest.mark.parametrize("name", ["factored", "optimal"])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_draw_that_would_run_over_releases_nothing(name: str, sign: int) -> None:
+    """Catches a mode that wraps around: draws beyond 64 standard deviations are refused, and the state stays."""
+    sum_ = built(name, size=3)
+    spread = math.isqrt(sum_.parameter)
+    state, _ = sum_.released(sum_.start(), SecureSource())
+    kept, largest = repr(state), np.array([0, sign * 64 * spread, 0])
+    sum_.released(state, Given([largest]))  # still within
+    with pytest.raises(OverflowError, match="nothing was released"):
+        sum_.released(state, Given([largest << 22]))
+    assert repr(state) == kept
+
+
+def test_a_sum_goes_on_elsewhere_as_it_was_built() -> None:
+    """Catches a hand-over after which modes are read in other units."""
+    sum_, other = built("factored", epsilon=1e-5, fine=25, reads=60), built("factored", reads=60)
+    assert sum_.recursion.guard != other.recursion.guard  # type: ignore[attr-defined]
+    other.recalibrate(sum_.calibration())
+    assert other.recursion.guard == sum_.recursion.guard  # type: ignore[attr-defined]
+    assert other.calibration() == sum_.calibration()
 
 
 def test_a_state_is_never_changed_in_place() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from discreet.agents.protocol import Agent
 from discreet.agents.rounds import Plan, Proposal, Schedule
-from discreet.agents.trusting import default_update, no_trust
+from discreet.agents.trusting import default_update, trusted
 from discreet.errors import (
     CapacityExceeded,
     InvalidInput,
@@ -26,7 +26,7 @@ from discreet.errors import (
 from discreet.noise import Role, seed_sequence, stream
 from discreet.noise.fast import FastSource
 from discreet.noise.secure import SecureSource
-from discreet.privacy import Batch, NonPrivate, Report, TrustModel
+from discreet.privacy import Batch, Report, TrustModel
 from discreet.privatizers import Privatizer
 
 if TYPE_CHECKING:
@@ -186,19 +186,7 @@ class LearningAgent:
 
     def _trust(self, privacy: TrustModel | None) -> TrustModel | None:
         """Returns the trust model, if this agent can have it."""
-        if privacy is None and not self.private:
-            return NonPrivate()
-        if not isinstance(privacy, TrustModel):
-            raise no_trust(self.name, privacy)
-        if not self.private and not isinstance(privacy, NonPrivate):
-            from discreet import agents
-
-            kind, others = type(privacy).__name__, [name for name in agents.NAMES if agents.is_private(name)]
-            raise InvalidInput(
-                f"{self.name} offers no privacy: privacy must be NonPrivate(), got {kind}; private agents are "
-                f"{', '.join(others)}"
-            )
-        return privacy
+        return trusted(self.name, privacy, private=self.private)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an agent is not copied: two copies would hide different users behind the same noise")
@@ -335,8 +323,8 @@ class LearningAgent:
 
     def _check_room(self, users: int) -> None:
         if self.count + users > self.episodes:
-            held = f"{self.name} was built for {self.episodes} users: {self.count} are observed"
-            raise CapacityExceeded(f"{held}, got {users} more")
+            built = f"{self.name} was built for {self.episodes} users"
+            raise CapacityExceeded(f"{built}: {self.count} are observed, got {users} more")
 
     def _next_size(self, count: int) -> int:
         """Returns the users of the batch that begins after ``count``; 0 if it can never be completed."""
@@ -345,8 +333,7 @@ class LearningAgent:
 
     def _begun(self) -> _Mind:
         """Returns what is learned and planned before anybody came."""
-        size = self._next_size(0)
-        state, proposal = self._start(self.privatizer.last, size, self.rng)
+        state, proposal = self._start(self.privatizer.last, size := self._next_size(0), self.rng)
         return _Mind(state, self._planned(proposal, 0, 0, size))
 
     def _planned(self, proposal: Proposal, version: int, start: int, size: int) -> Plan:
@@ -354,9 +341,8 @@ class LearningAgent:
         encoder: Any = self.mechanism.encoder_of(version)
         if proposal.carried:
             encoder = dataclasses.replace(encoder, **proposal.carried)
-        policies, users = proposal.policies, np.array(proposal.users, dtype=np.int64)
-        if not size:
-            policies, users = policies[:0], users[:0]
+        end = None if size else 0
+        policies, users = proposal.policies[:end], np.array(proposal.users, dtype=np.int64)[:end]
         return Plan(version, start, size, policies.copy(), users, proposal.rest.copy(), encoder)
 
     def next_round(self, state: Any, released: Any, count: int, rng: np.random.Generator) -> tuple[Any, Plan]:
@@ -394,9 +380,8 @@ class LearningAgent:
 
     def _check_here(self) -> None:
         if self._saved is not None:
-            raise InvalidInput(
-                f"this agent was saved to {str(self._saved)!r} and goes on from there only: dc.agents.load it"
-            )
+            where = str(self._saved)
+            raise InvalidInput(f"this agent was saved to {where!r} and goes on from there only: dc.agents.load it")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Moves this agent into a new file, from which `discreet.agents.load` takes it, to go on exactly.
@@ -405,13 +390,10 @@ class LearningAgent:
         raw data; only its owner can read it (mode 0600). It is used once: two agents that went on from one state
         would hide different users behind the same noise, and the difference of their releases would be raw. So this
         agent is retired (its policy and guarantee can still be read, but it meets nobody any more), loading consumes
-        the file, and no copy of the file may ever be loaded.
-
-        ``on_release`` is not saved.
+        the file, and no copy of the file may ever be loaded. ``on_release`` is not saved.
 
         Raises:
-            InvalidInput: If the path exists, if this agent was saved before, or if it has parts that `make` does
-                not build. The agent goes on.
-            OSError: If the file cannot be written. The agent goes on.
+            InvalidInput: If the path exists, this agent was saved before, or it has parts that `make` does not build.
+            OSError: If the file cannot be written. The agent goes on, then and in the other cases.
         """
         importlib.import_module("discreet.runtime.handover").save(self, path)  # a room below

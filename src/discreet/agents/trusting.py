@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from discreet.errors import InvalidInput
-from discreet.privacy import Shuffle
+from discreet.privacy import NonPrivate, Shuffle, TrustModel
 
-if TYPE_CHECKING:
-    from discreet.privacy import TrustModel
-
-__all__ = ["default_update", "no_trust"]
+__all__ = ["default_update", "no_trust", "trusted"]
 
 
 def no_trust(name: str, privacy: object) -> InvalidInput:
@@ -18,6 +13,23 @@ def no_trust(name: str, privacy: object) -> InvalidInput:
     got = "" if privacy is None else f", got {type(privacy).__name__}"
     known = "Central(epsilon=1.0), Local(…), Shuffle(…) or NonPrivate()"
     return InvalidInput(f"{name} needs a trust model: privacy={known}{got}")
+
+
+def trusted(name: str, privacy: TrustModel | None, *, private: bool) -> TrustModel:
+    """Returns the trust model of an agent, which offers privacy or does not; raises if it cannot have it."""
+    if privacy is None and not private:
+        return NonPrivate()
+    if not isinstance(privacy, TrustModel):
+        raise no_trust(name, privacy)
+    if not private and not isinstance(privacy, NonPrivate):
+        from discreet import agents
+
+        kind, others = type(privacy).__name__, [other for other in agents.NAMES if agents.is_private(other)]
+        raise InvalidInput(
+            f"{name} offers no privacy: privacy must be NonPrivate(), got {kind}; private agents are "
+            f"{', '.join(others)}"
+        )
+    return privacy
 
 
 def default_update(privacy: TrustModel | None, episodes: int) -> int:

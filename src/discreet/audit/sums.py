@@ -12,7 +12,7 @@ from discreet.noise.secure import SecureSource
 from discreet.privacy import Budget, Central, Guarantee, Sensitivity, accounting
 from discreet.privatizers import Privatizer
 from discreet.privatizers.counts.serve import CentralCounts
-from discreet.sums import Grid, NoisySum, PrivateSum, SecurePrivateSum, SecureSum, calibrated, proven
+from discreet.sums import Grid, NoisySum, PrivateSum, SecurePrivateSum, SecureSum, proven
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +84,7 @@ class SumTarget:
         for t in range(sum_.horizon):
             sum_.add(coordinates, vector[None] if t == position else nothing)
             if sum_.readable:
-                reads[t] = np.mean([sum_.read() for _ in range(times)], axis=0)
+                reads[t] = sum_.read() if times == 1 else np.mean([sum_.read() for _ in range(times)], axis=0)
             else:
                 refused += 1.0
         return reads, refused
@@ -128,9 +128,7 @@ def stream(name: str, budget: Budget, reads: int = 15, noise: str = "fast") -> S
         claim = replace(_claim(made, budget.delta), noise="secure")
         return SumTarget(name, claim, made, np.zeros(1), np.ones(1), digits=EXACT)
 
-    def make(copies: int, rng: np.random.Generator) -> PrivateSum:
-        return calibrated(name, copies, capacity=reads, horizon=reads, sensitivity=unit, budget=budget, rng=rng)
-
+    make = side_by_side(proven(name, 1, capacity=reads, horizon=reads, sensitivity=unit, budget=budget))
     return SumTarget(name, _claim(make, budget.delta), make, np.zeros(1), np.ones(1))
 
 

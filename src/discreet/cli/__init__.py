@@ -11,9 +11,11 @@ import click
 
 from discreet import __version__
 from discreet.cli.commands import completion, list_, run
+from discreet.cli.deployments import live
 from discreet.cli.experiments import report, reproduce, results, sweep
 from discreet.cli.privacy import audit, budget
-from discreet.errors import DiscreetError
+from discreet.cli.statement import verify
+from discreet.errors import DiscreetError, InvalidToken, LiveError
 
 __all__ = ["cli", "main"]
 
@@ -24,7 +26,7 @@ def cli() -> None:
     """Differentially private reinforcement learning: learn from many people, betray none of them."""
 
 
-for command in (run, reproduce, sweep, results, report, budget, audit, list_, completion):
+for command in (run, reproduce, sweep, results, report, budget, audit, live, verify, list_, completion):
     cli.add_command(command)
 
 
@@ -44,7 +46,8 @@ def _run() -> int:
     except click.ClickException as error:
         return _say(error.format_message(), 2)
     except DiscreetError as error:
-        return _say(str(error), 2)
+        failed = isinstance(error, LiveError) and not isinstance(error, InvalidToken)  # while running
+        return _say(str(error), 1 if failed else 2)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output is gone; Python would complain about it on exit
         return 1

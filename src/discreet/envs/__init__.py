@@ -9,6 +9,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from discreet.envs.classic import chain, gridworld, hard, random, riverswim
+from discreet.envs.leaving import leaving
 from discreet.envs.linear import as_linear, linear_mixture
 from discreet.envs.tables import cliffwalking, from_gymnasium, frozenlake, taxi
 from discreet.envs.text import environment
@@ -33,6 +34,7 @@ __all__ = [
     "frozenlake",
     "gridworld",
     "hard",
+    "leaving",
     "linear_mixture",
     "make",
     "parameters",

@@ -18,11 +18,19 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InvalidInput, RolledBack
+from discreet.live import population
 from discreet.live.config import Config, read
-from discreet.live.deployment import Deployment, Release, Ticket, learner_of, new_document
+from discreet.live.deployment import Deployment
 from discreet.live.keys import Keys, new_key
+from discreet.live.people import Habits, Simulated, simulate
+from discreet.live.population import Population
+from discreet.live.public import Release, Ticket, new_document, promised
+from discreet.live.releasing import learner_of
 from discreet.live.shuffler import Shuffler, Terms
+from discreet.live.signing import new_signing_key
+from discreet.live.statement import Statement
 from discreet.live.stores import connect, sql
+from discreet.live.verdict import Verdict, verify
 from discreet.noise import Role
 from discreet.noise.fast import FastSource
 from discreet.runtime import handover, records
@@ -33,7 +41,26 @@ if TYPE_CHECKING:
 
     from discreet.live.stores.base import Connection, Store
 
-__all__ = ["Config", "Deployment", "Release", "Shuffler", "Terms", "Ticket", "create", "names", "open", "read"]
+__all__ = [
+    "Config",
+    "Deployment",
+    "Habits",
+    "Population",
+    "Release",
+    "Shuffler",
+    "Simulated",
+    "Statement",
+    "Terms",
+    "Ticket",
+    "Verdict",
+    "create",
+    "ledger",
+    "names",
+    "open",
+    "read",
+    "simulate",
+    "verify",
+]
 
 
 def create(
@@ -57,13 +84,15 @@ def create(
     stream = source.mark() if isinstance(source, FastSource) else None
     secret = records.pack({"kept": agent.privatizer.reveal(), "stream": stream})
     built, learner = records.pack(handover.blueprint(agent)), learner_of(agent, agent.learned, agent.rng)
-    keys = Keys(new_key(), new_key(), None)
+    promise, keys = promised(agent, wanted), Keys(new_key(), new_key(), new_signing_key())
     moment = time.time() if now is None else now
     store = connect(url) if isinstance(url, str) else url
 
     def made(db: Connection) -> None:
         if db.row(sql.BUILT, name=wanted.name) is not None:
             raise InvalidInput(f"there is a deployment {wanted.name!r} already: open it, or take another name")
+        if promise.notion != "none":  # simulated people without privacy have no budget
+            population.charge(db, wanted.population, wanted.name, promise, wanted.population_budget)
         text, name = json.dumps(document), wanted.name
         db.run(sql.NEW_DEPLOYMENT, name=name, document=text, built=built, size=plan.size, now=moment)
         db.run(sql.NEW_KEYS, name=name, **keys._asdict())
@@ -102,6 +131,23 @@ def open(url: str | Store, name: str, *, at_least: int = 0) -> Deployment:  # no
         if isinstance(url, str):
             store.close()
         raise
+
+
+def ledger(url: str | Store, name: str) -> Population:
+    """Returns what was charged to a population, by its name: one ledger for all deployments on the same people.
+
+    Raises:
+        InvalidInput: If no deployment charged it.
+    """
+    store = connect(url) if isinstance(url, str) else url
+    try:
+        found = store.do(lambda db: population.find(db, name))
+    finally:
+        if isinstance(url, str):
+            store.close()
+    if found is None:
+        raise InvalidInput(f"there is no population {name!r} in {store.url}: no deployment charged it")
+    return found
 
 
 def names(url: str | Store) -> list[str]:

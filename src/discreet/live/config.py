@@ -235,10 +235,12 @@ def _privacy(given: object) -> dict[str, Any]:
     if "trust" not in privacy:
         raise InvalidInput(f"[privacy] needs 'trust': one of {', '.join(TRUST_MODELS)}")
     name = privacy["trust"]
-    if name not in TRUST_MODELS:
+    if not isinstance(name, str) or name not in TRUST_MODELS:
         raise UnknownName("trust model", name, TRUST_MODELS)
     known = options(name)
     _known(f"key of [privacy] with trust = {name!r}", privacy, ("trust", *known))
+    if "epsilon" in known and "epsilon" not in privacy:
+        raise InvalidInput(f"[privacy] with trust = {name!r} needs 'epsilon': the budget of one episode")
     if "noise" in known:
         privacy = {"noise": "secure", **privacy}
     return privacy

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from discreet.errors import Closed, InvalidInput, LiveError, RolledBack
+from discreet.errors import Closed, InvalidInput, RolledBack
 from discreet.live import points
 from discreet.live.stores import sql
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from discreet.live.config import Config
     from discreet.live.stores.base import Connection
 
-__all__ = ["Deployed", "Place", "close_if_due", "deployed", "due", "erase", "report", "roll_back", "start"]
+__all__ = ["Deployed", "Place", "close_if_due", "closes", "deployed", "due", "erase", "report", "roll_back", "start"]
 
 
 class Deployed(NamedTuple):
@@ -98,8 +98,27 @@ def start(db: Connection, config: Config, person: bytes | None, now: float) -> P
     return Place(row.version, row.issued, now)
 
 
-def report(db: Connection, config: Config, version: int, slot: int, body: bytes, now: float) -> None:
-    """Keeps a report that was checked; the first one of a slot counts, and all others are like it."""
+def report(db: Connection, config: Config, version: int, slot: int, body: bytes, now: float) -> bool:
+    """Keeps a report that was checked; the first one of a slot counts, and all others are like it.
+
+    Returns:
+        False if the token, which is valid, is newer than this database: then nothing more is released, for ever.
+    """
+    known, _ = taking(db, config, version, slot, now)
+    if not known:
+        return False
+    db.run(sql.NEW_REPORT, name=config.name, version=version, slot=slot, body=body)
+    db.run(sql.ERASE_STEPS, name=config.name, version=version, slot=slot)
+    points.reached("report: before the commit")
+    return True
+
+
+def taking(db: Connection, config: Config, version: int, slot: int, now: float) -> tuple[bool, float]:
+    """Whether a slot's data are taken now, and when it began; raises `Closed` if it is too late.
+
+    Returns:
+        False if the token, which is valid, is newer than this database: then nothing more is released, for ever.
+    """
     db.lock(config.name, alone=False)
     row = deployed(db, config.name)
     _check_state(row)
@@ -107,23 +126,17 @@ def report(db: Connection, config: Config, version: int, slot: int, body: bytes,
         raise Closed("the batch of this report is closed: it is not moved to a later one")
     found = db.row(sql.SLOT, name=config.name, version=version, slot=slot)
     if version > row.version or found is None:
-        raise _Newer
-    if db.row(sql.REPORTED, name=config.name, version=version, slot=slot) is not None:
-        return
+        db.run(sql.SET_STATE, name=config.name, state="rolled-back")
+        return False, 0.0
     started, erased = found
     if erased:
         raise Closed("this episode was erased")
-    if now > started + config.report_within:
+    if (
+        now > started + config.report_within
+        and db.row(sql.REPORTED, name=config.name, version=version, slot=slot) is None
+    ):
         raise Closed(f"a report is taken within {config.report_within:g} s of the start")
-    db.run(sql.NEW_REPORT, name=config.name, version=version, slot=slot, body=body)
-    points.reached("report: before the commit")
-
-
-class _NewerError(LiveError):
-    """A valid token names what this database has not reached."""
-
-
-_Newer = _NewerError("this token was given out later than this database remembers")
+    return True, started
 
 
 def roll_back(db: Connection, name: str) -> None:
@@ -140,23 +153,27 @@ def erase(db: Connection, config: Config, version: int, slot: int) -> str:
     row = deployed(db, config.name)
     if version != row.version or row.closing or row.state != "open":
         return "closed"
+    db.run(sql.ERASE_STEPS, name=config.name, version=version, slot=slot)
     db.run(sql.ERASE_REPORT, name=config.name, version=version, slot=slot)
     db.run(sql.ERASE_SLOT, name=config.name, version=version, slot=slot)
     return "erased"
 
 
+def closes(config: Config, row: Deployed) -> float | None:
+    """Returns when the current batch closes at the latest, if that is known: by starts and the clock alone."""
+    if row.state != "open" or not row.planned or row.size == 0:
+        return None
+    if row.issued >= row.size:
+        return row.latest + config.report_within
+    return None if config.window is None else max(row.latest, row.opened + config.window) + config.report_within
+
+
 def due(db: Connection, config: Config, row: Deployed, now: float) -> bool:
     """Whether the current batch closes now: by starts and the clock, and if timing is public also by reports."""
-    if row.state != "open" or not row.planned or row.size == 0:
-        return False
-    full = row.issued >= row.size
-    over = config.window is not None and now > row.opened + config.window
-    if not full and not over:
-        return False
-    last = row.latest if full or config.window is None else max(row.latest, row.opened + config.window)
-    if now > last + config.report_within:
-        return True
-    if config.timing == "private":
+    at = closes(config, row)
+    if at is None or now > at:
+        return at is not None
+    if config.timing == "private" or (row.issued < row.size and now <= at - config.report_within):
         return False
     since = now - config.report_within
     (awaited,) = db.rows(sql.AWAITED, name=config.name, version=row.version, since=since)[0]

@@ -84,6 +84,10 @@ class Shuffler:
             self._known = {**newer, version: (terms, encoder)}
         return self._known[version]
 
+    def knows(self, version: int) -> bool:
+        """Whether the terms of a batch are known, so that nobody is asked."""
+        return version in self._known
+
     def report(self, token: str, report: BitsReport | str | bytes, *, version: int | None = None) -> str:
         """Adds a report's bits to the counters of its batch; it is durable when this returns, and again is fine.
 
@@ -97,6 +101,14 @@ class Shuffler:
             InvalidPersonalData: If the report is not what the encoder makes.
             Closed: If the batch has been handed on.
         """
+        self.store.do(self.adding(token, report, version))
+        points.reached("shuffler: committed, not answered")
+        return "recorded"
+
+    def adding(
+        self, token: str, report: BitsReport | str | bytes, version: int | None = None
+    ) -> Callable[[Connection], None]:
+        """Checks a report, and returns what `report` does in its transaction, for whoever has it done elsewhere."""
         claimed = version if version is not None else _claimed(token)
         terms, encoder = self._terms(claimed)
         version, slot = read_token(terms.key, terms.deployment, token)
@@ -107,9 +119,7 @@ class Shuffler:
         if not isinstance(parsed, BitsReport) or parsed.bits.shape != shape or parsed.bits.dtype != np.bool_:
             raise InvalidPersonalData(f"a report must have {shape[1]} bits for each of {shape[0]} counters")
         ones = parsed.bits.sum(axis=1, dtype=np.int64)
-        self.store.do(lambda db: _add(db, terms, slot, ones))
-        points.reached("shuffler: committed, not answered")
-        return "recorded"
+        return lambda db: _add(db, terms, slot, ones)
 
     def close(self, version: int) -> ShuffledBatch:
         """Fills the slots of absent people, closes the batch and returns its counters; the same ones however often."""

@@ -23,7 +23,8 @@ def check_policy(policy: ArrayLike, spec: Spec) -> NDArray[Any]:
     if array.shape == (H, S):
         if array.dtype.kind not in "iu":
             raise InvalidInput(f"a policy of shape ({H}, {S}) holds actions (integers), got dtype {array.dtype}")
-        for h, s in np.argwhere((array < 0) | (array >= A)):
+        if array.min() < 0 or array.max() >= A:
+            h, s = np.argwhere((array < 0) | (array >= A))[0]
             raise InvalidInput(f"policy[h={h}, s={s}] must be an action in [0, {A}), got {array[h, s]}")
         return np.array(array, dtype=np.int64, order="C")
     if array.shape != (H, S, A):

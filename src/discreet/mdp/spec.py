@@ -17,7 +17,10 @@ __all__ = ["Spec", "check_distribution"]
 
 def check_distribution(name: str, values: ArrayLike, size: int) -> NDArray[np.float64]:
     """Returns ``values`` as a read-only probability vector of length ``size``."""
-    array = np.array(values, dtype=np.float64)
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):  # text, or lists of different lengths
+        raise InvalidInput(f"{name} must be {size} probabilities") from None
     if array.shape != (size,):
         raise InvalidInput(f"{name} must have shape ({size},), got {array.shape}")
     for i in np.flatnonzero(~(array >= 0)):  # catches NaN too

@@ -36,6 +36,8 @@ def _integers(name: str, values: ArrayLike) -> NDArray[np.int64]:
 
 def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
     array = _array(name, "numbers", "iuf", values)
+    if array.dtype == np.float64:
+        return array
     with np.errstate(over="ignore"):  # a wider float may become infinite, which no bound allows
         return np.asarray(array, dtype=np.float64)
 
@@ -89,3 +91,26 @@ class Trajectory:
             raise InvalidPersonalData(f"actions must lie in [0, {spec.actions})")
         if not _within(self.rewards, 0, 1):
             raise InvalidPersonalData("rewards must lie in [0, 1]")
+
+    def completed(self, horizon: int, gone: int) -> Trajectory:
+        """Returns a whole episode of somebody who may have left: what did not happen is in an absorbing state.
+
+        Leaving is what came of the last action, so every state after it is ``gone``; there, the action is 0 and the
+        reward is 0. Without such a state an episode that ends early would hide where its last action led.
+
+        Args:
+            horizon: Steps of an episode, H.
+            gone: The absorbing state.
+
+        Raises:
+            InvalidPersonalData: If this is no beginning of an episode. The message names the bound only.
+        """
+        n = len(self.actions) if self.actions.ndim == 1 else horizon + 1
+        if n > horizon or self.rewards.shape != (n,) or self.states.shape not in ((n,), (n + 1,)):
+            raise InvalidPersonalData(
+                f"an episode that ends early has n ≤ {horizon} actions, n rewards, and n or n + 1 states"
+            )
+        whole = n == horizon and len(self.states) == n + 1
+        states = self.states if whole else np.append(self.states[:n], np.full(horizon + 1 - n, gone))
+        missing = np.zeros(horizon - n)
+        return Trajectory(states, np.append(self.actions, missing.astype(np.int64)), np.append(self.rewards, missing))

@@ -40,6 +40,7 @@ _DEGREE = 11
 _LIMIT = 2**63 - 1
 _SECOND = 62 - DIGITS  # digits of u from the second word
 _FIRST = (1 << DIGITS) - 1
+_NOBODY = np.zeros(1, dtype=np.int64)
 
 Proposals = tuple["NDArray[np.int64]", "NDArray[np.bool_]", "NDArray[np.int64]"]
 
@@ -78,9 +79,11 @@ def attempt(table: Table, trials: int, *, numpy_only: bool) -> NDArray[np.int64]
     drawn = words(2 * trials if wide else trials)
     first, offsets = drawn[:trials], drawn[trials:]
     values, kept, asked = (propose if numpy_only else _compiled)(table, first, offsets)
+    again = asked if asked.size else _NOBODY  # always, or the time of a small release would tell whether anybody was
+    digits = ((first[again] & _FIRST) << _SECOND | words(again.size) >> (64 - _SECOND)).view(np.int64)
+    accepted, open_ = decide(table, values[again], digits)
     if asked.size:
-        digits = ((first[asked] & _FIRST) << _SECOND | words(asked.size) >> (64 - _SECOND)).view(np.int64)
-        kept[asked], open_ = decide(table, values[asked], digits)
+        kept[asked] = accepted
         for place, revealed in zip(asked[open_].tolist(), digits[open_].tolist(), strict=True):
             found = finish(table, int(values[place]), revealed)
             if found is not None:

@@ -16,6 +16,8 @@ Corollaries 1 and 2). Never the textbook formula, never Rényi.
 *Discrete noise.* Discrete Laplace noise with integer changes is exactly (Δ₁/t, 0)-DP, like continuous noise of its
 scale. Discrete Gaussian noise is nearly a Gaussian mechanism: `discreet.privacy.discrete`.
 
+*Anything else* that is (ε, δ)-DP: just that (`ApproximateEvent`).
+
 *Both.* The pure part loses at most its ε on every output, so the Gaussian part's (ε, δ) grows by just that.
 
 All three hold for adaptively chosen mechanisms. The first two hold also if the parameters depend on earlier outputs, as
@@ -25,12 +27,14 @@ long as Σμ² and Σε are bounded in advance. What that takes for both togethe
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from discreet.errors import InvalidInput, Unproven, check_integer
 
 __all__ = [
+    "ApproximateEvent",
     "DpEvent",
     "compose",
     "epsilon",
@@ -47,6 +51,20 @@ __all__ = [
 ]
 
 DpEvent = Any  # dp_accounting.DpEvent, which comes without types
+
+
+@dataclass(frozen=True)
+class ApproximateEvent:
+    """Any (ε, δ)-DP mechanism of which nothing else is known; a ledger charges it by basic composition.
+
+    Attributes:
+        epsilon: Its ε.
+        delta: Its δ.
+    """
+
+    epsilon: float
+    delta: float
+
 
 _TINY = 1e-300
 _SMALL = 1e-4  # below, a pure ε is taken for √(π/2)·ε, its limit
@@ -185,6 +203,8 @@ def epsilon(event: DpEvent, delta: float) -> float:
 
     if isinstance(event, binomial.BinomialEvent | binomial.SymmetricEvent):
         return binomial.epsilon(event, delta)
+    if isinstance(event, ApproximateEvent):
+        return event.epsilon if event.delta <= delta else math.inf
     if isinstance(event, discrete.NearEvent):
         mu2, pure = losses(event.event)
         return 2 * event.ratio + pure + gaussian_epsilon(math.sqrt(mu2), delta * math.exp(-event.ratio))

@@ -49,36 +49,61 @@ class Guarantee:
 
         The episodes are replaced one after the other. On every history each step adds at most its ε to the loss of a
         pure part, and turns kμ-GDP of a Gaussian part into (k+1)μ-GDP. So pure losses and the μ of Gaussian ones grow
-        ``size``-fold, also where both occur; δ stays and ε follows.
+        ``size``-fold, also where both occur; δ stays and ε follows. The factors of discrete noise (`NearEvent`) grow
+        ``size``-fold as well.
+
+        Where the events do not say how they grow, as under `Shuffle`, or there are none, every step multiplies the
+        probabilities by e^ε and adds δ: the group has (kε, δ·(e^{kε} − 1)/(e^ε − 1)). Here δ grows too.
 
         Raises:
-            Unproven: If the guarantee does not come with events that say how it grows, as under `Shuffle`, or if the
-                group is so large that nothing is left of it.
+            Unproven: If the group is so large that nothing is left of the guarantee.
 
         References:
-            Dong, Roth and Su (2022), Section 2, on group privacy.
+            Dong, Roth and Su (2022), Section 2, on group privacy; Dwork and Roth (2014), Theorem 2.2, for the rest.
         """
-        from discreet.privacy import accounting, discrete
+        from discreet.privacy import accounting
 
         k = check_integer("size", size)
         if k == 1 or self.notion == "none":
             return self
-        if self.events is None:
-            raise Unproven("this guarantee has no events to compute a group's from")
+        event = self._grown(k)
+        delta = event.delta if isinstance(event, accounting.ApproximateEvent) else self.delta
+        known = re.fullmatch(r"group of (\d+) (\w+)s", self.unit)
+        members, unit = (int(known[1]), known[2]) if known else (1, self.unit)
+        unit = f"group of {k * members} {unit}s"
+        return replace(self, epsilon=accounting.epsilon(event, delta), delta=delta, unit=unit, events=event)
+
+    def _grown(self, k: int) -> Any:
+        """Returns the event of a group of ``k``."""
+        from discreet.privacy import accounting, discrete
+
         near = self.events if isinstance(self.events, discrete.NearEvent) else None
-        mu2, pure = accounting.losses(self.events if near is None else near.event)
+        try:
+            mu2, pure = accounting.losses(self.events if near is None else near.event)
+        except Unproven:
+            return self._approximate(k)
         mu, pure = k * math.sqrt(mu2), k * pure
         if not max(mu, pure) <= _MOST:
             raise Unproven(f"nothing is left of this guarantee for a group of {k}")
         parts = [accounting.gaussian(1 / mu)] if mu else []
         parts += [accounting.laplace(1 / pure)] if pure else []
         event = accounting.compose(*parts)
-        if near is not None:
-            event = near.grown(event, k)
-        known = re.fullmatch(r"group of (\d+) (\w+)s", self.unit)
-        members, unit = (int(known[1]), known[2]) if known else (1, self.unit)
-        unit = f"group of {k * members} {unit}s"
-        return replace(self, epsilon=accounting.epsilon(event, self.delta), unit=unit, events=event)
+        return event if near is None else near.grown(event, k)
+
+    def _approximate(self, k: int) -> Any:
+        """Returns the event of a group of ``k`` of which only ε and δ are known."""
+        from discreet.privacy import accounting
+
+        delta = self.delta
+        if delta > 0:  # δ·Σ_{j<k} e^{jε}, by its logarithm: it may be far beyond 1
+            log = math.log(k)
+            if self.epsilon > 0:
+                log = (k - 1) * self.epsilon + math.log(math.expm1(-k * self.epsilon) / math.expm1(-self.epsilon))
+            log += math.log(delta)
+            delta = math.exp(min(log, 0.0)) * (1 + 1e-12)
+        if not (k * self.epsilon <= _MOST and delta < 1):
+            raise Unproven(f"nothing is left of this guarantee for a group of {k}")
+        return accounting.ApproximateEvent(k * self.epsilon * (1 + 1e-15), delta)
 
     def __post_init__(self) -> None:
         if not (self.epsilon >= 0 and 0 <= self.delta <= 1):  # NaN fails too

@@ -55,6 +55,7 @@ ACCOUNTANTS = ("paper", "tight", "individual")
 #: Standard deviation of discrete noise, in units of what is released.
 SIGMA = 2**34
 
+_TOO_SMALL = "epsilon is too small for noise='secure' with so many releases, got epsilon={!r}"
 _NEIGHBOURS = "neighbours differ in rewards only: states and actions are not protected"
 
 
@@ -105,7 +106,7 @@ class Account:
         zero, one = self._rounded(0.0), self._rounded(1.0)
         found = (most - zero) / (one - zero) * (1 - 1e-9)
         if found <= 0:
-            raise InvalidInput(f"epsilon is too small for noise='secure' here, got epsilon={budget.epsilon!r}")
+            raise InvalidInput(_TOO_SMALL.format(budget.epsilon))
         return found
 
     def filter_budget(self, budget: Budget) -> float:
@@ -179,6 +180,8 @@ class Account:
         root = budget.epsilon / (math.sqrt(log) + math.sqrt(log + budget.epsilon))  # √ρ, without cancellation
         if self.exact:
             root -= 1.01 * math.sqrt(self.entries / 2) / SIGMA
+            if root <= 0:
+                raise InvalidInput(_TOO_SMALL.format(budget.epsilon))
         return self.paper_rho / root**2 * (1 + 1e-12)  # and so rounded up
 
     def guarantee(self, accountant: str, scale: float, delta: float, budget: float | None = None) -> Guarantee:

@@ -129,8 +129,8 @@ class Mechanism(ABC, Generic[B, T, F]):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is proven with fast noise."""
-        return self.promise("fast")
+        """What is proven with noise of the kind that it was built for."""
+        return self.promise("secure" if self.exact else "fast")
 
     @abstractmethod
     def encoder_of(self, version: int) -> Encoder[Report]:

@@ -96,6 +96,7 @@ class LocalMechanism(Mechanism[B, T, F]):
         from discreet.privatizers.codec import from_json
 
         self.encoder = from_json(found["encoder"])
+        self.__dict__.pop("user_std", None)  # that of the old one, if it was asked for
         self.__dict__["error"] = found["error"]
 
 

@@ -26,7 +26,16 @@ if TYPE_CHECKING:
 
     from discreet.noise import Source
 
-__all__ = ["MOST", "RANDOMISERS", "RandomisedResponse", "Randomiser", "SubsetSelection", "UnaryEncoding", "choose"]
+__all__ = [
+    "MOST",
+    "RANDOMISERS",
+    "RandomisedResponse",
+    "Randomiser",
+    "SubsetSelection",
+    "UnaryEncoding",
+    "choose",
+    "count",
+]
 
 
 #: The largest ε
@@ -267,6 +276,14 @@ class RandomisedResponse(SubsetSelection):
 RANDOMISERS: dict[str, type[Randomiser]] = {
     kind.name: kind for kind in (UnaryEncoding, SubsetSelection, RandomisedResponse)
 }
+
+
+def count(reports: NDArray[np.bool_], about: NDArray[np.int64], questions: int) -> NDArray[np.int64]:
+    """Returns how many reports about each question contain each value, (questions, size)."""
+    user, value = np.nonzero(reports)
+    size = reports.shape[1]
+    found = np.bincount(about.astype(np.int64)[user] * size + value, minlength=questions * size)
+    return found.astype(np.int64, copy=False).reshape(questions, size)
 
 
 def choose(name: str, epsilon: float, size: int) -> Randomiser:

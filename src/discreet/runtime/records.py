@@ -20,7 +20,7 @@ from discreet.privatizers.codec import ENCODERS, from_json
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["is_record", "name_of", "pack", "record", "unpack"]
+__all__ = ["from_plain", "is_record", "name_of", "pack", "record", "to_plain", "unpack"]
 
 #: Rooms whose plain records (data classes, named tuples) a file may hold.
 _ROOMS = (
@@ -51,6 +51,32 @@ def unpack(body: bytes) -> Any:
     with np.load(io.BytesIO(body), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     return _whole(json.loads(arrays.pop("document").tobytes()), arrays)
+
+
+def to_plain(value: Any) -> dict[str, Any]:
+    """Returns what `pack` takes as a document that JSON can hold, for people to read: arrays are lists of numbers."""
+    arrays: dict[str, NDArray[Any]] = {}
+    document = _plain(value, arrays)
+    lists = {
+        name: {"dtype": array.dtype.str, "shape": list(array.shape), "values": array.ravel().tolist()}
+        for name, array in arrays.items()
+    }
+    return {"arrays": lists, "document": document}
+
+
+def from_plain(found: dict[str, Any]) -> Any:
+    """Returns what `to_plain` was given.
+
+    Raises:
+        InvalidInput: If an array is none of numbers.
+    """
+    arrays = {}
+    for name, kept in found["arrays"].items():
+        kind = np.dtype(kept["dtype"])
+        if kind.kind not in "biuf":
+            raise InvalidInput("it holds an array that is none of numbers")
+        arrays[name] = np.array(kept["values"], dtype=kind).reshape(kept["shape"])
+    return _whole(found["document"], arrays)
 
 
 def is_record(kind: type[Any]) -> bool:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from discreet.noise import Seed
     from discreet.privacy import Guarantee
 
-__all__ = ["Result", "simulate"]
+__all__ = ["RecordedSeed", "Result", "recorded", "simulate"]
 
 RecordedSeed = int | list[int] | np.random.SeedSequence
 
@@ -123,12 +123,12 @@ def simulate(
     return Result(
         run.gaps,
         agent.guarantee,
-        _entropy(sequence),
-        _entropy(agent_sequence) if isinstance(agent_sequence, np.random.SeedSequence) else None,
+        recorded(sequence),
+        recorded(agent_sequence) if isinstance(agent_sequence, np.random.SeedSequence) else None,
     )
 
 
-def _entropy(sequence: np.random.SeedSequence) -> RecordedSeed:
+def recorded(sequence: np.random.SeedSequence) -> RecordedSeed:
     """Returns what `seed_sequence` makes the same sequence of: numbers, unless it is somebody's child."""
     if sequence.spawn_key:
         return sequence

@@ -15,7 +15,7 @@ from discreet.privatizers.counts.encode import BinomialEncoder
 from discreet.privatizers.counts.serve import CentralCounts
 from discreet.privatizers.counts.shuffle import ShuffledCounts
 from discreet.privatizers.counts.staged import Staged, StagedCounts
-from discreet.privatizers.features.serve import CentralFeatures, ExactFeatures
+from discreet.privatizers.features.serve import CentralFeatures
 from discreet.privatizers.first_visits.serve import FirstVisitCounts
 from discreet.privatizers.questions.serve import Questions
 from discreet.privatizers.weighted.serve import CentralWeighted, ExactWeighted
@@ -182,8 +182,6 @@ TALLIES: dict[type[Any], Callable[[LearningAgent, Plan], Tally]] = {
     Questions: AnswerRows,
     CentralWeighted: WeightedTotals,
     ExactWeighted: WeightedTotals,
-    CentralFeatures: FeatureRows,
-    ExactFeatures: FeatureRows,
 }
 
 #: Those that secure noise can take: they add up what people report to a server that is trusted with it, and draw

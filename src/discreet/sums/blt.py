@@ -129,6 +129,7 @@ def _square(
     return total
 
 
+@cache
 def column_norm(theta: tuple[float, ...], omega: tuple[float, ...], n: int) -> float:
     """Returns ‖c‖ over n steps: the L2 sensitivity of C x to a unit change in one step."""
     kappa, weights = _decays(theta, omega)

@@ -49,6 +49,7 @@ __all__ = ["REACH", "IntegerNoise", "integer_noise"]
 #: No draw, and no noise of a read, is larger than so many standard deviations.
 REACH = 64
 _ONE = 1 << 62
+_LEAST_GUARD = 8
 _TOO_LARGE = "a draw of noise is too large for this sum; nothing was released"
 
 
@@ -60,20 +61,22 @@ class IntegerNoise(ABC):
         norm: (c, k) of its C, as `Factorisation.entries`: proven for the integer recursion.
         rounding: R.
         inverse: ‖B⁻¹‖ at most.
-        finest: Bits of the noise's scale in grid units: more gain nothing.
+        finest: Bits of the noise's scale in grid units: more gain nothing, and draws would take two random words each.
+        usual: The same, up to which rounding is as small as it can be.
         most: The same, where it must end: draws of `REACH` standard deviations fit.
         least: The smallest variance of a draw, relative to the largest that is spoken of.
     """
 
     rounding = 0.0
     inverse = 1.0
-    finest = 34
+    usual = 50
     most = 50
     least = 1.0
 
-    def __init__(self, shape: Factorisation) -> None:
+    def __init__(self, shape: Factorisation, wide: int = 0) -> None:
         self.shape = shape
         self.norm = shape.entries
+        self.finest = 32 if shape.distribution == "gaussian" else 31
 
     @property
     def moved(self) -> int:
@@ -128,7 +131,7 @@ class _Factored(IntegerNoise):
 
     inverse = 2.0
 
-    def __init__(self, shape: Factored) -> None:
+    def __init__(self, shape: Factored, wide: int = 0) -> None:
         super().__init__(shape)
         decays, weights = shape.coefficients
         T = shape.horizon
@@ -137,8 +140,11 @@ class _Factored(IntegerNoise):
         rounded[0] -= max(sum(rounded) - _ONE, 0)  # b_0 = 1 is not less than the mixture's
         self._weights = np.array(rounded, dtype=np.uint64)
         slow = [1 / x for x in decays[1:]]
-        self.guard = max(8, math.ceil(math.log2(8 * max(slow))))
-        self.most = 54 - self.guard
+        guard = max(_LEAST_GUARD, math.ceil(math.log2(8 * max(slow))))
+        self.usual = 54 - guard
+        self.most = max(self.usual, min(54 - _LEAST_GUARD, 54 - math.ceil(math.log2(T) / 2)))  # all draws' sum fits
+        # larger noise needs fewer guard bits: what it is rounded by grows, and so does what that is compared with
+        self.guard = min(guard, max(_LEAST_GUARD, 55 - wide)) if wide else guard
         units = sum(min(float(T), x * (1 + 1e-9)) for x in slow) + 1
         self.rounding = 2 * (0.5 + math.ldexp(units, -self.guard))
         # C is that of coefficients which differ in their last bits: C' − C = B'⁻¹(B − B')C
@@ -166,15 +172,16 @@ class _Factored(IntegerNoise):
 class _Optimal(IntegerNoise):
     """Keeps all draws."""
 
-    most = 38
+    usual = 34
+    most = 44
 
-    def __init__(self, shape: Optimal) -> None:
+    def __init__(self, shape: Optimal, wide: int = 0) -> None:
         super().__init__(shape)
         B, T = shape.coefficients, shape.horizon
         diagonal = np.diag(B)
         self._squares = [Fraction(x) ** 2 for x in diagonal.tolist()]
         self._ratios = np.tril(B / diagonal, -1)
-        self._largest = int(math.ldexp(REACH * float(diagonal.max()), self.most))
+        self._largest = int(math.ldexp(REACH * float(diagonal.max()), max(self.usual, wide)))
         self.inverse = float(np.linalg.norm(np.linalg.inv(B), 2)) * (1 + 1e-6)
         self.least = float(min(self._squares)) * (1 - 1e-12)
         # T terms and as many additions, none of them larger than all draws at their largest; each is off by 2⁻⁵³ of it,
@@ -208,12 +215,16 @@ _KINDS: dict[type[Any], type[IntegerNoise]] = {
 }
 
 
-def integer_noise(shape: Factorisation) -> IntegerNoise:
+def integer_noise(shape: Factorisation, wide: int = 0) -> IntegerNoise:
     """Returns the integer recursion of a factorisation.
+
+    Args:
+        shape: The factorisation.
+        wide: Bits of the noise's scale in grid units, and one more, if they are above `IntegerNoise.usual`; else 0.
 
     Raises:
         InvalidInput: If there is none: its noise cannot be exact.
     """
     if type(shape) not in _KINDS:
         raise InvalidInput(f"noise='secure' is not exact for sum={shape.name!r}; try tree, smooth-tree or batch")
-    return _KINDS[type(shape)](shape)
+    return _KINDS[type(shape)](shape, wide)

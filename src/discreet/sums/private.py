@@ -174,5 +174,7 @@ class SecurePrivateSum(InMemory, SecureSum):
             sensitivity=built.sensitivity,
             touched=built.touched if copies is None else built.size * copies,
             bound=built.bound if copies is None else None,
+            wide=built.wide,
+            recursion=built.recursion,
         )
         self._begin(source)

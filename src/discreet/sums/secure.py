@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from discreet.privacy import Budget
     from discreet.privacy.sensitivity import Sensitivity, UserBound
     from discreet.sums.factorisation import Factorisation
+    from discreet.sums.integers import IntegerNoise
 
 __all__ = ["FINE", "Grid", "SecureSum", "secure_sum"]
 
@@ -61,6 +62,8 @@ class SecureSum(NoisySum):
         sensitivity: Of one user's vector, replace-one.
         touched: How many values one user's row has at most.
         bound: What every user's vector must keep for the sensitivity to hold; without it, the caller vouches for that.
+        wide: Bits of the noise's scale, if the users' own grid makes them many: see `integers.integer_noise`.
+        recursion: The factorisation's `integer_noise`, if somebody has made it already.
 
     Guarantee:
         All reads together are one adaptive mechanism with the privacy event ``event``, for replacing one user; see
@@ -79,19 +82,21 @@ class SecureSum(NoisySum):
         sensitivity: Sensitivity,
         touched: int,
         bound: UserBound | None = None,
+        wide: int = 0,
+        recursion: IntegerNoise | None = None,
     ) -> None:
         root = math.sqrt(parameter) if factorisation.distribution == "gaussian" else float(parameter)
         scale = math.ldexp(root, -bits)
         super().__init__(factorisation, size, capacity=capacity, scale=scale, sensitivity=sensitivity, bound=bound)
         if not 0 <= fine <= bits:
             raise InvalidInput(f"fine must lie in [0, {bits}], got fine={fine!r}")
-        self.parameter, self.bits, self.fine, self.touched = parameter, bits, fine, touched
-        self._noise = integer_noise(factorisation)
+        self.parameter, self.bits, self.fine, self.touched, self.wide = parameter, bits, fine, touched, wide
+        self.recursion = integer_noise(factorisation, wide) if recursion is None else recursion
 
     @property
     def event(self) -> accounting.DpEvent:
         """What all reads together do to one user's privacy, for the accountant."""
-        noise = self._noise
+        noise = self.recursion
         weight, entries = noise.norm
         if self.distribution == "laplace":
             return accounting.laplace(self.parameter / (math.ldexp(self.sensitivity.l1, self.bits) * weight), entries)
@@ -102,12 +107,12 @@ class SecureSum(NoisySum):
     @property
     def rounded_draws(self) -> float:
         """How much of a read's noise is rounding at most, in units of one draw's."""
-        return math.sqrt(self.horizon * self.factorisation.worst_variance) + self._noise.rounding
+        return math.sqrt(self.horizon * self.factorisation.worst_variance) + self.recursion.rounding
 
     @property
     def _slack(self) -> float:
         """What rounding adds to a shift."""
-        return _rounded(self.factorisation, self._changed)
+        return _rounded(self.recursion, self._changed)
 
     @property
     def _changed(self) -> int:
@@ -124,25 +129,30 @@ class SecureSum(NoisySum):
         beta = check_fraction("beta", beta)
         groups = groups or ((self.size, 1),)
         widest = max(width for _, width in groups)
-        rounded = self._noise.rounding / 2 + 1e-3
+        rounded = self.recursion.rounding / 2 + 1e-3
         if self.distribution == "laplace":
             units = self.factorisation.worst_variance * widest
             return super().error_bound(beta, groups=groups) + math.ldexp(units, -self.bits)
         ways = 2.0 * self.horizon * sum(number for number, _ in groups)
-        r2 = discrete.rounding_variance(self._changed * self._noise.moved)
-        spread = math.sqrt(r2 * self.factorisation.worst_variance * widest / self._noise.least)
+        r2 = discrete.rounding_variance(self._changed * self.recursion.moved)
+        spread = math.sqrt(r2 * self.factorisation.worst_variance * widest / self.recursion.least)
         reach = spread * math.sqrt(2 * math.log(ways / (1e-6 * beta)))
         found = super().error_bound(beta * (1 - 2e-6), groups=groups)
         return found * (1 + 1e-9) + math.ldexp(reach + rounded * widest, -self.bits)
 
     def calibration(self) -> dict[str, Any]:
         """Returns what was calibrated."""
-        return {name: getattr(self, name) for name in ("scale", "parameter", "bits", "fine")}
+        return {name: getattr(self, name) for name in ("scale", "parameter", "bits", "fine", "wide")}
+
+    def recalibrate(self, found: dict[str, Any]) -> None:
+        """Takes what `calibration` returned on another machine."""
+        super().recalibrate({"wide": 0, **found})
+        self.recursion = integer_noise(self.factorisation, self.wide)
 
     def start(self) -> SumState:
         """Returns the state that nobody is in: integers."""
         zeros = cast("NDArray[np.float64]", np.zeros(self.size, dtype=np.int64))
-        return SumState(0, zeros, self._noise.start(self.size))
+        return SumState(0, zeros, self.recursion.start(self.size))
 
     def whole(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
         """Returns users' values in units of 2^-fine.
@@ -207,9 +217,9 @@ class SecureSum(NoisySum):
             raise NotReadable(f"this sum cannot be read: all {self.horizon} reads are released")
         parameter = self.parameter
         if self.distribution == "gaussian":
-            parameter = self._noise.variance(state.reads + 1, parameter)
+            parameter = self.recursion.variance(state.reads + 1, parameter)
         z = source.integers(self.distribution, parameter, self.size)
-        kept, noise = self._noise.advance(state.noise, z)
+        kept, noise = self.recursion.advance(state.noise, z)
         return state._replace(noise=kept), (state.total + noise) * math.ldexp(1.0, -self.bits)
 
 
@@ -218,10 +228,9 @@ def _changed(touched: int, size: int) -> int:
     return min(2 * touched, size)
 
 
-def _rounded(shape: Factorisation, changed: int) -> float:
+def _rounded(noise: IntegerNoise, changed: int) -> float:
     """Returns what rounding adds to the L2 norm of a user's shift, in grid units."""
-    noise = integer_noise(shape)
-    return noise.inverse * noise.rounding * math.sqrt(float(shape.horizon) * changed)
+    return noise.inverse * noise.rounding * math.sqrt(float(noise.shape.horizon) * changed)
 
 
 def _shift(norm: float, l2: float, rounded: float) -> float:
@@ -259,23 +268,28 @@ def secure_sum(
     spread = math.sqrt(shape.worst_variance)
     unit = scale * (1.0 if shape.distribution == "gaussian" else math.sqrt(2))
     room = _EXACT - math.ceil(math.log2(capacity * grid.entry + REACH * unit * spread))
-    bits = min(math.floor(min(noise.finest, noise.most) - math.log2(unit)), room)
+    bits = min(math.floor(min(noise.finest, noise.usual) - math.log2(unit)), room)
     own = FINE if fine is None else fine
     if fine is None and bound is not None:
         own = min(own, 31 - bound.l1.bit_length())  # squares of whole vectors fit
     if bits < own:  # the users' own grid, as far as whole sums fit
         bits = min(own, room, math.floor(noise.most - math.log2(unit)))
     if bits < (0 if fine is None else fine) or own < 0:
+        remedy = "a larger epsilon" if capacity * grid.entry < REACH * unit * spread else "fewer users"
         raise InvalidInput(
-            f"noise='secure' has no grid for {capacity} users and noise of {unit:.6g}: their sums do not fit; "
-            "take fewer users or a larger epsilon"
+            f"noise='secure' has no grid for {capacity} users and noise of {unit:.6g} with sum={shape.name!r}: their "
+            f"sums do not fit; take {remedy}, or another sum"
         )
+    wide = math.ceil(math.log2(unit) + bits) + 1
+    if wide <= noise.usual + 1:
+        wide = 0
     if shape.distribution == "laplace":
         parameter = math.ceil(math.ldexp(scale, bits))
     elif budget is None:
         parameter = math.ceil(math.ldexp(scale, bits) ** 2)
     else:
-        parameter = _variance(shape, math.ldexp(sensitivity.l2, bits), _changed(grid.touched, size), budget)
+        noise = integer_noise(shape, wide)
+        parameter = _variance(noise, math.ldexp(sensitivity.l2, bits), _changed(grid.touched, size), budget)
     return SecureSum(
         shape,
         size,
@@ -286,13 +300,13 @@ def secure_sum(
         sensitivity=sensitivity,
         touched=grid.touched,
         bound=bound,
+        wide=wide,
     )
 
 
-def _variance(shape: Factorisation, l2: float, changed: int, budget: Budget) -> int:
+def _variance(noise: IntegerNoise, l2: float, changed: int, budget: Budget) -> int:
     """Returns the least variance, up to rounding, whose proven ε is at most the budget's."""
-    noise = integer_noise(shape)
-    shift = _shift(noise.norm[0], l2, _rounded(shape, changed)) * math.sqrt(noise.norm[1])
+    shift = _shift(noise.norm[0], l2, _rounded(noise, changed)) * math.sqrt(noise.norm[1])
     mu = accounting.gaussian_mu(budget.epsilon - discrete.NEAR, budget.delta * (1 - discrete.NEAR))
     r2 = discrete.rounding_variance(changed * noise.moved) / noise.least
     return math.ceil((shift / mu) ** 2 * (1 + 1e-11) + r2)

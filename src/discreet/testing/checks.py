@@ -95,16 +95,28 @@ def check_agent(make: Callable[[Spec, int, int], Agent], mdp: FiniteMDP | None =
     _check_batches(make(mdp.spec, 50, 0), mdp)
     _check_capacity(make(mdp.spec, 50, 0), mdp)
     _check_shuffler(make(mdp.spec, 50, 0), mdp)
-    first, second = (_protocol(make(mdp.spec, 50, 0), mdp) for _ in range(2))
-    require(_equal(first, second), "the same seed gives other policies the second time")
-    sizes = [_sizes(make(mdp.spec, 50, 0), mdp, people) for people in (1, 2)]
-    require(sizes[0] == sizes[1], "the sizes of batches depend on what people did")
-    if isinstance(agent, LearningAgent):
-        _check_replay(make, mdp, lambda agent: _protocol(agent, mdp))
-        if agent.fast:
-            gaps = [simulate(make(mdp.spec, 50, 0), mdp, seed=1, block=block).gaps for block in (False, True)]
-            require(bool(np.array_equal(gaps[0], gaps[1])), "short cuts and the protocol give different policies")
-            _check_replay(make, mdp, lambda agent: simulate(agent, mdp, seed=1))
+    first, sizes = _protocol(make(mdp.spec, 50, 0), mdp)
+    again = make(mdp.spec, 50, 0)
+    played = record(again) if isinstance(again, LearningAgent) else None
+    require(_equal(first, _protocol(again, mdp)[0]), "the same seed gives other policies the second time")
+    _, others = _protocol(make(mdp.spec, 50, 0), mdp, seed=2)
+    require(sizes == others, "the sizes of batches depend on what people did")
+    if played is None or not isinstance(agent, LearningAgent):
+        return
+    replay(played, _learning(make, mdp))
+    if agent.fast:
+        fast, slow = _learning(make, mdp), _learning(make, mdp)
+        played = record(fast)
+        gaps = [simulate(each, mdp, seed=1, block=each is fast).gaps for each in (slow, fast)]
+        require(bool(np.array_equal(gaps[0], gaps[1])), "short cuts and the protocol give different policies")
+        replay(played, _learning(make, mdp))
+
+
+def _learning(make: Callable[[Spec, int, int], Agent], mdp: FiniteMDP) -> LearningAgent:
+    """Returns a new agent that can be replayed."""
+    agent = make(mdp.spec, 50, 0)
+    assert isinstance(agent, LearningAgent)
+    return agent
 
 
 def _equal(one: list[NDArray[Any]], two: list[NDArray[Any]]) -> bool:
@@ -122,23 +134,19 @@ def _reports(agent: Agent, mdp: FiniteMDP, people: np.random.Generator, noise: n
     return [agent.encoder.encode(mdp.sample(_policy(agent, slot), people), noise) for slot in slots]
 
 
-def _protocol(agent: Agent, mdp: FiniteMDP) -> list[NDArray[Any]]:
-    """Plays all whole batches person by person; returns what is played at first and after each batch."""
-    people, noise = np.random.default_rng(1), np.random.default_rng(2)
-    policies = [shown(agent)]
-    while agent.count + agent.batch_size <= agent.episodes:
-        agent.observe(agent.shuffler(_reports(agent, mdp, people, noise), noise))
-        policies.append(shown(agent))
-    return policies
+def _protocol(agent: Agent, mdp: FiniteMDP, seed: int = 1) -> tuple[list[NDArray[Any]], list[int]]:
+    """Plays all whole batches person by person.
 
-
-def _sizes(agent: Agent, mdp: FiniteMDP, seed: int) -> list[int]:
-    """Returns the sizes of the batches for one draw of people."""
+    Returns:
+        What is played at first and after each batch, and the sizes of the batches.
+    """
     people, noise, sizes = np.random.default_rng(seed), np.random.default_rng(2), []
+    policies = [shown(agent)]
     while agent.count + agent.batch_size <= agent.episodes:
         sizes.append(agent.batch_size)
         agent.observe(agent.shuffler(_reports(agent, mdp, people, noise), noise))
-    return sizes
+        policies.append(shown(agent))
+    return policies, sizes
 
 
 def _check_encoder(agent: Agent, mdp: FiniteMDP) -> None:
@@ -233,15 +241,3 @@ def _check_shuffler(agent: Agent, mdp: FiniteMDP) -> None:
             f"the shuffler hands on {len(set(map(id, fewer)))} of {len(reports)} reports: the server must not see less "
             "than a whole batch"
         )
-
-
-def _check_replay(
-    make: Callable[[Spec, int, int], Agent], mdp: FiniteMDP, path: Callable[[LearningAgent], object]
-) -> None:
-    """Plays all whole batches on one path, and replays them."""
-    agent, again = make(mdp.spec, 50, 0), make(mdp.spec, 50, 0)
-    assert isinstance(agent, LearningAgent)
-    assert isinstance(again, LearningAgent)
-    played = record(agent)
-    path(agent)
-    replay(played, again)

@@ -11,7 +11,7 @@ import queue
 import threading
 from abc import ABC, abstractmethod
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from discreet.errors import DiscreetError, LiveError, Unavailable
 
@@ -45,12 +45,25 @@ class Connection(ABC):
         """Holds others off a deployment until the transaction ends: those who are alone, or everybody."""
 
 
+class Answer(Protocol):
+    """Who waits for something to be done: a `Future`, or an event loop's."""
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """Whether anybody still waits."""
+
+    def set_result(self, result: Any) -> None:
+        """Is told what came of it."""
+
+    def set_exception(self, error: BaseException) -> None:
+        """Is told what went wrong."""
+
+
 class _Asked(NamedTuple, Generic[T]):
     """Something to do, and who waits for it."""
 
     what: Callable[[Connection], T]
     alone: bool
-    answer: Future[T]
+    answer: Answer
     outside: bool = False
 
 
@@ -68,6 +81,7 @@ class Store(ABC):
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[_Asked[Any] | None] = queue.SimpleQueue()
         self._ready: Future[None] = Future()
+        self._closed = False
         self._thread = threading.Thread(target=self._work, name="discreet writer", daemon=True)
         self._thread.start()
         self._ready.result()
@@ -91,7 +105,7 @@ class Store(ABC):
     def tidy(self) -> None:
         """Removes what deleted rows left behind, as far as the database can."""
         answer: Future[None] = Future()
-        self._queue.put(_Asked(lambda _: None, True, answer, outside=True))
+        self._put(_Asked(lambda _: None, True, answer, outside=True))
         answer.result()
 
     def submit(self, what: Callable[[Connection], T], *, alone: bool = False) -> Future[T]:
@@ -102,8 +116,17 @@ class Store(ABC):
             alone: Whether it has a transaction of its own, because it holds others off.
         """
         answer: Future[T] = Future()
-        self._queue.put(_Asked(what, alone, answer))
+        self.put(what, answer, alone=alone)
         return answer
+
+    def put(self, what: Callable[[Connection], T], answer: Answer, *, alone: bool = False) -> None:
+        """Has something done in a transaction, for whoever waits: see `submit`."""
+        self._put(_Asked(what, alone, answer))
+
+    def _put(self, asked: _Asked[Any]) -> None:
+        if self._closed:
+            raise Unavailable("this database was closed in this process: open it again")
+        self._queue.put(asked)
 
     def do(self, what: Callable[[Connection], T], *, alone: bool = False) -> T:
         """Does something in a transaction, and returns after the commit.
@@ -115,6 +138,7 @@ class Store(ABC):
 
     def close(self) -> None:
         """Ends the writer after all that was asked."""
+        self._closed = True
         self._queue.put(None)
         self._thread.join()
 
@@ -127,8 +151,10 @@ class Store(ABC):
         self._ready.set_result(None)
         first = self._queue.get()
         while first is not None:
-            asked, following = self._gathered(first)
-            self._answer(asked)
+            gathered, following = self._gathered(first)
+            asked = [each for each in gathered if each.answer.set_running_or_notify_cancel()]  # some wait no longer
+            if asked:
+                self._answer(asked)
             first = following if following is not None else self._queue.get()
         self._disconnect()
 

@@ -20,6 +20,14 @@ __all__ = ["PostgresStore"]
 
 _TYPES = {"BLOB": "BYTEA", "REAL": "DOUBLE PRECISION"}
 _TIDY = 60.0  # seconds between two removals of dead rows
+#: Seconds (the last one: milliseconds) after which a server that was cut off counts as gone, unless the URL says else.
+_PATIENCE = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
 _SCHEMA = 1_157_627_904  # the advisory lock of whoever makes the tables
 
 
@@ -72,12 +80,15 @@ class PostgresStore(Store):
             import psycopg
         except ImportError:
             raise MissingExtra("psycopg", "postgres") from None
-        self._driver, self._url, self._tidied = psycopg, url, 0.0
+        self._driver: Any = psycopg
+        self._connection: Any = None
+        self._url, self._tidied, self._stage = url, 0.0, "away"
         self.url = re.sub(r"//[^@/]*@", "//", url).partition("?")[0]
         super().__init__()
 
     def _open(self) -> None:
-        self._connection = self._driver.connect(self._url, autocommit=True, connect_timeout=10)
+        self._connection = self._driver.connect(**{**_PATIENCE, **self._driver.conninfo.conninfo_to_dict(self._url)})
+        self._connection.autocommit = True
         self._connection.execute("SET synchronous_commit = on")
         self._held = PostgresConnection(self._connection)
 
@@ -107,15 +118,35 @@ class PostgresStore(Store):
             db.execute(_translated(sql.MOVE_TABLES), {"version": step})
 
     def _transaction(self, asked: list[_Asked[Any]]) -> list[tuple[Any, BaseException | None]]:
-        try:
-            if self._connection.closed or self._connection.broken:
-                self._open()
-            return self._done(asked)
-        except BaseException as error:
-            with contextlib.suppress(self._driver.Error):
-                self._connection.rollback()
-            reasons: dict[type[BaseException], str] = {self._driver.Error: "the database did not answer"}
-            raise failure_of(error, reasons) from None
+        for last in (False, False, True):
+            self._stage = "away"
+            try:
+                if self._was_lost():
+                    self._open()
+                self._stage = "begun"
+                return self._done(asked)
+            except BaseException as error:
+                with contextlib.suppress(self._driver.Error):
+                    self._connection.rollback()
+                if not last and self._is_undone(error):
+                    continue
+                reasons: dict[type[BaseException], str] = {self._driver.Error: "the database did not answer"}
+                raise failure_of(error, reasons) from None
+        raise AssertionError  # the last time returns or raises
+
+    def _is_undone(self, error: BaseException) -> bool:
+        """Whether a transaction certainly left nothing behind, and may succeed if it is done again.
+
+        It lost against another process's (PostgreSQL ends one of two that wait for each other, such as two servers that
+        got the same reports in different orders), or its connection was lost before the commit was asked for.
+        """
+        errors = self._driver.errors
+        if isinstance(error, (errors.DeadlockDetected, errors.SerializationFailure)):
+            return True
+        return isinstance(error, self._driver.OperationalError) and self._stage == "begun" and self._was_lost()
+
+    def _was_lost(self) -> bool:
+        return bool(self._connection.closed or self._connection.broken)
 
     def _done(self, asked: list[_Asked[Any]]) -> list[tuple[Any, BaseException | None]]:
         db = self._connection
@@ -131,6 +162,7 @@ class PostgresStore(Store):
                 db.execute("ROLLBACK TO SAVEPOINT asked")
                 found.append((None, error))
             db.execute("RELEASE SAVEPOINT asked")
+        self._stage = "committing"
         db.execute("COMMIT")
         return found
 

@@ -2,8 +2,8 @@
 
 Parameters are named ``:name``. Types are those of SQLite; PostgreSQL's store says what it calls them.
 
-What is personal: ``reports`` (raw, until their release), ``secrets`` (totals, and the noise that hides them), ``slots``
-(who has which slot, by a keyed hash) and ``keys``. The rest is public, and covered by the guarantee.
+What is personal: ``reports`` and ``steps`` (raw, until their release), ``secrets`` (totals, and the noise that hides
+them), ``slots`` (who has which slot, by a keyed hash) and ``keys``. The rest is public, and covered by the guarantee.
 
 A shuffler has a database of its own with the same tables, and uses ``mixed`` (counters of a batch) and ``used`` (whose
 bits are in them) only; these are personal until their batch is closed.
@@ -76,6 +76,16 @@ CREATE TABLE reports (
     body BLOB NOT NULL,
     PRIMARY KEY (deployment, version, slot)
 );
+CREATE TABLE steps (
+    deployment TEXT NOT NULL,
+    version BIGINT NOT NULL,
+    slot BIGINT NOT NULL,
+    step BIGINT NOT NULL,
+    state BIGINT NOT NULL,
+    action BIGINT NOT NULL,
+    reward REAL NOT NULL,
+    PRIMARY KEY (deployment, version, slot, step)
+);
 CREATE TABLE batches (
     deployment TEXT NOT NULL,
     version BIGINT NOT NULL,
@@ -85,6 +95,11 @@ CREATE TABLE batches (
 CREATE TABLE ledgers (
     population TEXT PRIMARY KEY,
     document TEXT NOT NULL
+);
+CREATE TABLE leases (
+    purpose TEXT PRIMARY KEY,
+    holder TEXT NOT NULL,
+    until REAL NOT NULL
 );
 CREATE TABLE mixed (
     deployment TEXT NOT NULL,
@@ -168,6 +183,14 @@ REPORTED = "SELECT 1 FROM reports WHERE deployment = :name AND version = :versio
 REPORTS = "SELECT slot, body FROM reports WHERE deployment = :name AND version = :version ORDER BY slot"
 ERASE_REPORT = "DELETE FROM reports WHERE deployment = :name AND version = :version AND slot = :slot"
 FORGET_REPORTS = "DELETE FROM reports WHERE deployment = :name AND version = :version"
+STEPS = """SELECT state, action, reward FROM steps
+    WHERE deployment = :name AND version = :version AND slot = :slot ORDER BY step"""
+ALL_STEPS = """SELECT slot, state, action, reward FROM steps
+    WHERE deployment = :name AND version = :version ORDER BY slot, step"""
+NEW_STEP = """INSERT INTO steps (deployment, version, slot, step, state, action, reward)
+    VALUES (:name, :version, :slot, :step, :state, :action, :reward)"""
+ERASE_STEPS = "DELETE FROM steps WHERE deployment = :name AND version = :version AND slot = :slot"
+FORGET_STEPS = "DELETE FROM steps WHERE deployment = :name AND version = :version"
 NEW_BATCH = """INSERT INTO batches (deployment, version, body) VALUES (:name, :version, :body)
     ON CONFLICT DO NOTHING"""
 BATCH = "SELECT body FROM batches WHERE deployment = :name AND version = :version"
@@ -177,6 +200,11 @@ LEDGER = "SELECT document FROM ledgers WHERE population = :population"
 NEW_LEDGER = "INSERT INTO ledgers (population, document) VALUES (:population, :document)"
 SET_LEDGER = "UPDATE ledgers SET document = :document WHERE population = :population"
 LEDGERS = "SELECT population, document FROM ledgers ORDER BY population"
+
+NEW_LEASE = """INSERT INTO leases (purpose, holder, until) VALUES (:purpose, :holder, :until)
+    ON CONFLICT DO NOTHING"""
+TAKE_LEASE = """UPDATE leases SET holder = :holder, until = :until
+    WHERE purpose = :purpose AND (holder = :holder OR until < :now)"""
 
 MIXED = "SELECT size, encoder, ones, closed FROM mixed WHERE deployment = :name AND version = :version"
 MIXED_HELD = MIXED + " FOR UPDATE"

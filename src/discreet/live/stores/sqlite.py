@@ -60,17 +60,25 @@ class SQLiteStore(Store):
     def _connect(self) -> None:
         if self._path is not None:
             try:
-                # nobody else can read it, at any time; the log gets the same rights
-                os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
+                # Nobody else can read it, at any time; the log gets the same rights. What is there is left alone:
+                # to close it would end all locks of this process on it, and another process would delete the log that
+                # another store of this one goes on writing to.
+                os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+            except FileExistsError:
+                pass
             except OSError as error:
                 raise InvalidInput(f"the database {str(self._path)!r} cannot be opened: {error.strerror}") from None
         target = ":memory:" if self._path is None else str(self._path)
-        self._connection = sqlite3.connect(target, timeout=_WAIT, isolation_level=None, cached_statements=256)
+        try:
+            self._connection = sqlite3.connect(target, timeout=_WAIT, isolation_level=None, cached_statements=256)
+        except sqlite3.Error as error:
+            raise InvalidInput(f"the database {target!r} cannot be opened: {error}") from None
         try:
             for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "foreign_keys=ON"):
                 self._connection.execute(f"PRAGMA {pragma}")
             self._connection.execute("PRAGMA wal_autocheckpoint=0")
             self._migrate()
+            self._cut()  # a process that died after a release may have left deleted rows in the log
         except sqlite3.DatabaseError as error:
             self._connection.close()
             raise InvalidInput(f"{target!r} is no database of discreet: {error}") from None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import math
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -53,7 +55,34 @@ def paper_scale(epsilon: float, steps: int, reads: int) -> float:
     return 3 * steps * math.log2(reads) / epsilon
 
 
-class ExactCounts(Mechanism[RawBatch, SumState, PrivateCounts]):
+class RawCounts(Mechanism[RawBatch, SumState, PrivateCounts]):
+    """What all counts share whose server is trusted: raw reports, and a sum of them."""
+
+    messages_per_user = 0  # of one bit
+    layout: Layout
+    encoder: RawEncoder
+    sum: RawSum | NoisySum
+
+    def encoder_of(self, version: int) -> RawEncoder:
+        """The same for all."""
+        return self.encoder
+
+    def shuffler(self) -> Collector[RawReport, RawBatch]:
+        """Collects raw reports, in order: the server is trusted."""
+        return Collector(RawReport, RawBatch)
+
+    def of(self, layout: Layout) -> Self:
+        """Returns the same for a layout that needs no other noise."""
+        found = copy.copy(self)
+        found.layout, found.encoder = layout, replace(self.encoder, layout=layout)
+        return found
+
+    def folded(self, kept: SumState, batch: RawBatch, encoder: Encoder[Report]) -> SumState:
+        """Adds a batch."""
+        return self.sum.added(kept, *raw(batch))
+
+
+class ExactCounts(RawCounts):
     """Counts exactly.
 
     Guarantee:
@@ -62,6 +91,7 @@ class ExactCounts(Mechanism[RawBatch, SumState, PrivateCounts]):
 
     name, noise = "exact", "none"
     error = 0.0
+    sum: RawSum
 
     def __init__(self, spec: Spec, *, capacity: int, stationary: bool, layout: Layout | None = None) -> None:
         self.layout = layout or Layout(spec, stationary)
@@ -72,13 +102,9 @@ class ExactCounts(Mechanism[RawBatch, SumState, PrivateCounts]):
         """Nothing is proven."""
         return NonPrivate().guarantee
 
-    def encoder_of(self, version: int) -> RawEncoder:
-        """The same for all."""
-        return self.encoder
-
-    def shuffler(self) -> Collector[RawReport, RawBatch]:
-        """Collects raw reports, in order."""
-        return Collector(RawReport, RawBatch)
+    def noise_bound(self, failure: float) -> float:
+        """There is no noise."""
+        return 0.0
 
     def start(self) -> SumState:
         """Nobody."""
@@ -87,10 +113,6 @@ class ExactCounts(Mechanism[RawBatch, SumState, PrivateCounts]):
     def first(self, kept: SumState, source: Source) -> tuple[SumState, PrivateCounts]:
         """All counts are 0."""
         return kept, PrivateCounts(*self.layout.split(kept.total.copy()))
-
-    def folded(self, kept: SumState, batch: RawBatch, encoder: Encoder[Report]) -> SumState:
-        """Adds a batch."""
-        return self.sum.added(kept, *raw(batch))
 
     def released(self, kept: SumState, source: Source) -> tuple[SumState, PrivateCounts]:
         """Returns the exact counts."""
@@ -155,7 +177,7 @@ class CentralSum:
         self.__dict__["error"] = found["error"]
 
 
-class CentralCounts(CentralSum, Mechanism[RawBatch, SumState, PrivateCounts]):
+class CentralCounts(CentralSum, RawCounts):
     """Sums raw reports and releases the sums with noise.
 
     Args:
@@ -173,6 +195,8 @@ class CentralCounts(CentralSum, Mechanism[RawBatch, SumState, PrivateCounts]):
         is fixed before it, and reads before a batch do not depend on it. What each user is shown is a function of the
         reads and their own data, so the billboard lemma gives joint DP.
     """
+
+    sum: NoisySum
 
     def __init__(
         self,
@@ -239,32 +263,23 @@ class CentralCounts(CentralSum, Mechanism[RawBatch, SumState, PrivateCounts]):
             grid=grid,
         )
 
-    def encoder_of(self, version: int) -> RawEncoder:
-        """The same for all."""
-        return self.encoder
-
-    def shuffler(self) -> Collector[RawReport, RawBatch]:
-        """Collects raw reports, in order: the server is trusted."""
-        return Collector(RawReport, RawBatch)
-
     @cached_property
     def error(self) -> float:
         """With probability 1 − failure no count is ever further from the truth than this."""
-        return self.bound(self.failure)
+        return self.noise_bound(self.failure)
 
-    def bound(self, failure: float) -> float:
+    def noise_bound(self, failure: float) -> float:
         """Returns what no error of any count exceeds, ever, with probability 1 − ``failure``."""
         single = ((self.layout.size, 1),)  # every released coordinate, and derived visits: sums of S transitions
         derived = () if self.layout.visits else ((self.layout.cells, self.layout.spec.states),)
-        return self.sum.error_bound(failure, groups=single + derived)
+        found = self.sum.error_bound(failure, groups=single + derived)
+        if isinstance(self.sum, SecureSum) and self.layout.rewards:  # people round rewards down
+            found += math.ldexp(float(self.sum.capacity * self.layout.shift), -self.sum.fine)
+        return found
 
     def first(self, kept: SumState, source: Source) -> tuple[SumState, PrivateCounts]:
         """Nobody has come, and everybody knows it: zeros, without noise."""
         return kept, PrivateCounts(*self.layout.split(np.zeros(self.layout.size)), self.error)
-
-    def folded(self, kept: SumState, batch: RawBatch, encoder: Encoder[Report]) -> SumState:
-        """Adds a batch."""
-        return self.sum.added(kept, *raw(batch))
 
     def released(self, kept: SumState, source: Source) -> tuple[SumState, PrivateCounts]:
         """Returns the counts with noise."""
@@ -334,9 +349,12 @@ class NoisyCounts(NoisyServer[PrivateCounts]):
         while excess(high) > 0:
             high *= 2
         found = float(brentq(excess, 0.0, high, rtol=1e-9))
-        # a draw on the grid and the reward that it hides are less than a unit each from what they stand for, but for
-        # a tail of the Gaussian's rounding that a second unit in a million covers
-        return found if self.encoder.exact is None else found * (1 + 1e-6) + 2 * self.capacity * self.encoder.exact.unit
+        exact = self.encoder.exact
+        if exact is None:
+            return found
+        # a draw on the grid and the rewards that it hides are less than a unit each from what they stand for, but for
+        # a tail of the Gaussian's rounding that one in a million covers
+        return found * (1 + 1e-6) + (1 + self.layout.shift) * self.capacity * exact.unit
 
     def _event(self) -> accounting.DpEvent:
         exact, own = self.encoder.exact, self._sensitivity

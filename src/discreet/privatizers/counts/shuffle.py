@@ -32,7 +32,11 @@ if TYPE_CHECKING:
     from discreet.noise import Source
     from discreet.privacy import Report, Shuffle
 
-__all__ = ["ShuffledCounts", "check_ones", "drawable", "paper_bits", "weakest"]
+__all__ = ["ShuffledCounts", "check_messages", "check_ones", "drawable", "paper_bits", "weakest"]
+
+
+#: One-bit messages of a whole batch at most, if they are real.
+MOST_MESSAGES = 2**31
 
 
 def paper_bits(epsilon: float, beta: float, horizon: int, users: int) -> tuple[int, float]:
@@ -77,19 +81,14 @@ def _largest(
     return float(brentq(excess, 1.0, high, xtol=1e-6)) if excess(1.0) > 0 else 1.0
 
 
-@lru_cache(maxsize=4096)
-def _epsilon(event: accounting.DpEvent, delta: float) -> float:
-    return accounting.epsilon(event, delta)
-
-
 def weakest(events: Iterable[accounting.DpEvent], privacy: Shuffle, kind: Kind) -> Guarantee:
     """Returns the shuffle DP of the weakest of several batches, from the noise bits that honest users really add."""
-    event = max(events, key=lambda found: _epsilon(found, privacy.delta))
+    event = max(events, key=lambda found: accounting.epsilon(found, privacy.delta))
     assumptions = (
         f"at least {100 * privacy.honest_fraction:g}% of the users of every batch add their noise bits",
         "the shuffler takes reports apart and mixes each counter's messages",
     )
-    epsilon = _epsilon(event, privacy.delta)
+    epsilon = accounting.epsilon(event, privacy.delta)
     return Guarantee("shuffle", epsilon, privacy.delta, noise=kind, assumptions=assumptions, events=event)
 
 
@@ -123,6 +122,20 @@ def check_ones(batch: ShuffledBatch, users: int, size: int, messages: int) -> No
 def drawable(p: float) -> float:
     """Returns the next larger probability that is a multiple of 2⁻³²: bits of it, and of 1 − p, are drawn exactly."""
     return min(math.ceil(p * 2**32) / 2**32, 0.5)
+
+
+def check_messages(users: int, messages: int) -> None:
+    """Raises if a batch with real noise bits is larger than any memory: every one is drawn, sent and permuted.
+
+    Args:
+        users: Of the batch.
+        messages: Of each.
+    """
+    if users * messages > MOST_MESSAGES:
+        raise InvalidInput(
+            f"noise='secure' draws real bits: each of {users} users would send {messages} messages, a batch has at "
+            f"most {MOST_MESSAGES} in all; take a larger epsilon or delta, or fewer counters"
+        )
 
 
 class Ones(NamedTuple):
@@ -197,7 +210,10 @@ class ShuffledCounts(Mechanism[ShuffledBatch, Ones, PrivateCounts]):
             m, p = paper_bits(privacy.epsilon, privacy.delta, layout.spec.horizon, users)
         else:
             m, p = binomial.calibrate(honest, layout.shift, layout.pairs, privacy.epsilon, privacy.delta)
-        return BinomialEncoder(layout, m, drawable(p) if privacy.noise == "secure" else p)
+        if privacy.noise == "secure":
+            p = drawable(p)
+            check_messages(users, layout.size * (layout.shift + m))
+        return BinomialEncoder(layout, m, p)
 
     def users_of(self, version: int) -> int:
         """Returns how many users a batch has, by its number from 0; after the last one, those of that."""

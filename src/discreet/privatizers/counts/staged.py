@@ -13,14 +13,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from discreet.errors import CapacityExceeded, InvalidInput, check_fraction
-from discreet.noise import Role
 from discreet.privacy import Batch, Central, NonPrivate, Shuffle
 from discreet.privatizers.base import Encoder, Kind, Mechanism, PrivateCounts
 from discreet.privatizers.counts.serve import CentralCounts, ExactCounts
 from discreet.privatizers.counts.shuffle import ShuffledCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from discreet.mdp import Spec
     from discreet.noise import Source
@@ -32,6 +31,25 @@ __all__ = ["Staged", "StagedCounts"]
 
 _Part = ExactCounts | CentralCounts | ShuffledCounts
 _Key = tuple[int, "Layout"]
+
+
+def _exact(spec: Spec, privacy: NonPrivate, users: int, **given: Any) -> ExactCounts:
+    return ExactCounts(spec, capacity=users, **given)
+
+
+def _central(spec: Spec, privacy: Central, users: int, **given: Any) -> CentralCounts:
+    if privacy.sum not in ("auto", "batch") or privacy.calibration == "paper":
+        asked = f"sum={privacy.sum!r}, calibration={privacy.calibration!r}"
+        raise InvalidInput(f"every batch has noise of its own: sum must be 'batch', calibration 'sound', got {asked}")
+    return CentralCounts(spec, dataclasses.replace(privacy, sum="batch"), capacity=users, horizon=1, **given)
+
+
+def _shuffled(spec: Spec, privacy: Shuffle, users: int, **given: Any) -> ShuffledCounts:
+    return ShuffledCounts(spec, privacy, batches=[users], **given)
+
+
+#: What counts one batch, by trust model.
+_PARTS: dict[type[Any], Callable[..., _Part]] = {NonPrivate: _exact, Central: _central, Shuffle: _shuffled}
 
 
 class Staged(NamedTuple):
@@ -64,54 +82,28 @@ class StagedCounts(Mechanism[Batch, Staged, PrivateCounts]):
         layouts: Sequence[Layout],
         failure: float = 0.05,
     ) -> None:
-        if not isinstance(privacy, NonPrivate | Central | Shuffle):
+        if type(privacy) not in _PARTS:
             kind = type(privacy).__name__
             raise InvalidInput(f"staged batches are for NonPrivate, Central and Shuffle, got {kind}")
-        if isinstance(privacy, Central) and (privacy.sum not in ("auto", "batch") or privacy.calibration == "paper"):
-            asked = f"sum={privacy.sum!r}, calibration={privacy.calibration!r}"
-            raise InvalidInput(
-                f"every batch has noise of its own: sum must be 'batch', calibration 'sound', got {asked}"
-            )
         self.spec, self.privacy = spec, privacy
         self.batches, self.layouts = [int(users) for users in batches], list(layouts)
         self.failure = check_fraction("failure", failure)
-        if isinstance(privacy, Shuffle):
-            self.draws = (Role.ENCODER, Role.SHUFFLER)
         self.parts: dict[_Key, _Part] = {}  # one of each kind
-        for i in range(len(self.batches)):
+        for i, (users, layout) in enumerate(zip(self.batches, self.layouts, strict=True)):
             if self._key(i) not in self.parts:
-                self.parts[self._key(i)] = self._built(i)
+                given = {"stationary": layout.stationary, "layout": layout}
+                self.parts[self._key(i)] = _PARTS[type(privacy)](spec, privacy, users, **given)
+        self.draws = self._any.draws
 
     def _key(self, i: int) -> _Key:
         """What decides the noise of batch ``i``: its users and its layout, whichever step it counts."""
         layout = self.layouts[i]
         return self.batches[i], layout if layout.layer is None else dataclasses.replace(layout, layer=0)
 
-    def _built(self, i: int) -> _Part:
-        """Returns a mechanism for batch ``i``, calibrated."""
-        users, layout, privacy = self.batches[i], self.layouts[i], self.privacy
-        given: dict[str, Any] = {"stationary": layout.stationary, "layout": layout}
-        if isinstance(privacy, NonPrivate):
-            return ExactCounts(self.spec, capacity=users, **given)
-        if isinstance(privacy, Central):
-            chosen = dataclasses.replace(privacy, sum="batch")
-            return CentralCounts(self.spec, chosen, capacity=users, horizon=1, **given)
-        assert isinstance(privacy, Shuffle)
-        return ShuffledCounts(self.spec, privacy, batches=[users], **given)
-
     def part_of(self, version: int) -> _Part:
         """Returns the mechanism of a batch, by its number from 0; after the last one, that of that."""
         i = min(version, len(self.batches) - 1)
-        part = self.parts[self._key(i)]
-        return part.of(self.layouts[i]) if isinstance(part, ShuffledCounts) else self._alike(part, i)
-
-    def _alike(self, part: ExactCounts | CentralCounts, i: int) -> _Part:
-        """Returns the mechanism of a batch that counts another step, with the noise that its kind was given."""
-        if part.layout == self.layouts[i]:
-            return part
-        found = self._built(i)
-        found.recalibrate(part.calibration())
-        return found
+        return self.parts[self._key(i)].of(self.layouts[i])
 
     @property
     def _any(self) -> _Part:
@@ -146,13 +138,11 @@ class StagedCounts(Mechanism[Batch, Staged, PrivateCounts]):
 
     def std(self, batch: int) -> float:
         """Returns the standard deviation of the noise in a count of a batch: public."""
-        part = self.parts[self._key(batch)]
-        return 0.0 if isinstance(part, ExactCounts) else part.fresh_std
+        return getattr(self.parts[self._key(batch)], "fresh_std", 0.0)  # exact counts have no noise to speak of
 
     def messages_per_user(self, batch: int) -> int:
         """Returns how many one-bit messages a user of a batch sends, under `Shuffle`; 0 elsewhere."""
-        part = self.parts[self._key(batch)]
-        return part.messages_per_user if isinstance(part, ShuffledCounts) else 0
+        return self.parts[self._key(batch)].messages_per_user
 
     @property
     def fresh_std(self) -> float:
@@ -168,12 +158,7 @@ class StagedCounts(Mechanism[Batch, Staged, PrivateCounts]):
     def errors(self) -> list[float]:
         """A bound on the noise of each batch's counts; all of them hold with probability 1 − ``failure``."""
         share = self.failure / len(self.batches)
-        bounds: dict[_Key, float] = {}
-        for key, part in self.parts.items():
-            if isinstance(part, ShuffledCounts):
-                bounds[key] = part.noise_bound(share)
-            else:
-                bounds[key] = part.bound(share) if isinstance(part, CentralCounts) else 0.0
+        bounds = {key: part.noise_bound(share) for key, part in self.parts.items()}
         return [bounds[self._key(i)] for i in range(len(self.batches))]
 
     @property

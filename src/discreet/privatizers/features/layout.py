@@ -153,10 +153,10 @@ class FeatureLayout:
         d2, n = self.spec.reward_dimension, len(self.value_bounds)
         whole: list[NDArray[np.float64]] = []
         data = [(features[..., :d2], targets[..., 0])] * 2 + [(features[:, :n, d2:], targets[:, :n, 1])] * 2
-        for (units, d, matrix), (phi, target) in zip(self._parts, data, strict=True):
+        for family, ((units, d, matrix), (phi, target)) in enumerate(zip(self._parts, data, strict=True)):
             if matrix:
-                i, j, factors = self._triangles[d]
-                block = phi[..., i] * phi[..., j] * (factors / units[:, None])
+                i, j, _ = self._triangles[d]
+                block = phi[..., i] * phi[..., j] * self.triangle(family)
             else:
                 block = phi * target[..., None] / units[:, None]
             whole.append(block.reshape(len(features), -1))
@@ -195,6 +195,11 @@ class FeatureLayout:
     def unit(self, family: int) -> NDArray[np.float64]:
         """Returns the units of one of the four families, (steps,)."""
         return self._parts[family][0]
+
+    def triangle(self, family: int) -> NDArray[np.float64]:
+        """Returns by what the products of a family of matrices are multiplied, (steps, d·(d+1)/2)."""
+        units, d, _ = self._parts[family]
+        return self._triangles[d][2] / units[:, None]
 
     def to_document(self) -> dict[str, Any]:
         """Returns what JSON can hold."""

@@ -32,7 +32,7 @@ from discreet.errors import CapacityExceeded, InvalidInput, check_fraction
 from discreet.noise import Role
 from discreet.privacy import Guarantee, ShuffledBatch, binomial
 from discreet.privatizers.base import Encoder, Kind, Mechanism, Released
-from discreet.privatizers.counts.shuffle import check_ones, drawable, honest_users, weakest
+from discreet.privatizers.counts.shuffle import check_messages, check_ones, drawable, honest_users, weakest
 from discreet.privatizers.first_visits.encode import FirstVisitEncoder
 from discreet.privatizers.shufflers import BitShuffler
 
@@ -131,7 +131,10 @@ class FirstVisitCounts(Mechanism[ShuffledBatch, Answered, FirstVisits]):
         """Returns the noise of a batch of ``users`` that is asked about ``cells`` cells."""
         privacy, honest = self.privacy, honest_users(self.privacy, users)
         m, p = binomial.calibrate_symmetric(honest, 3 * cells, privacy.epsilon, privacy.delta)
-        return cells, m, drawable(p) if privacy.noise == "secure" else p
+        if privacy.noise == "secure":
+            p = drawable(p)
+            check_messages(users, cells * (self.spec.states + 2) * (1 + 2 * m))
+        return cells, m, p
 
     @property
     def exact(self) -> bool:

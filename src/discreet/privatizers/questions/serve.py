@@ -15,6 +15,7 @@ from discreet.privatizers.base import Encoder, Kind, Released
 from discreet.privatizers.counts.layout import Layout
 from discreet.privatizers.local import LocalMechanism
 from discreet.privatizers.questions.encode import QuestionEncoder, hiding
+from discreet.privatizers.randomisers import count
 from discreet.privatizers.shufflers import Collector
 
 if TYPE_CHECKING:
@@ -145,10 +146,8 @@ class Questions(LocalMechanism[AnswerBatch, Counted, Answers]):
                 raise InvalidPersonalData(f"an answer to a question of this kind has {hidden.size} bits")
             if not hidden.possible(answers):
                 raise InvalidPersonalData("an answer must have as many bits that are 1 as its randomiser chooses")
-        supports = np.zeros_like(kept.supports)
-        np.add.at(supports, batch.questions, batch.support)
         asked = np.bincount(batch.questions, minlength=questions).astype(np.int64)
-        return Counted(kept.collected + batch.users, asked, supports)
+        return Counted(kept.collected + batch.users, asked, count(batch.support, batch.questions, questions))
 
     def released(self, kept: Counted, source: Source) -> tuple[Counted, Answers]:
         """Returns the debiased answers of the last batch."""

@@ -12,7 +12,7 @@ from discreet.errors import InvalidInput, InvalidPersonalData
 from discreet.privacy import Guarantee, SampledBatch, SampledReport, accounting
 from discreet.privatizers.base import Encoder, Kind, PrivateCounts
 from discreet.privatizers.local import LocalMechanism
-from discreet.privatizers.randomisers import choose
+from discreet.privatizers.randomisers import choose, count
 from discreet.privatizers.sampled.encode import SampledEncoder
 from discreet.privatizers.shufflers import Collector
 
@@ -84,7 +84,7 @@ class SampledCounts(LocalMechanism[SampledBatch, Supports, PrivateCounts]):
             return H * H * (v + holds / 4)
         return H * (v + holds) - holds
 
-    @property
+    @cached_property
     def user_std(self) -> dict[str, float]:
         """Standard deviation of one user's error in a count that they do not contribute to."""
         return {name: math.sqrt(self._variance(width, holds=False)) for name, width in self._widths.items()}
@@ -129,13 +129,12 @@ class SampledCounts(LocalMechanism[SampledBatch, Supports, PrivateCounts]):
         if getattr(encoder, "randomiser", None) != self.encoder.randomiser:
             raise InvalidInput("users of this batch must run its own encoder")
         steps, whole = self.layout.steps, batch.steps.dtype.kind in "iu" and batch.support.dtype == np.bool_
-        known = whole and np.isin(batch.steps, np.arange(steps)).all()
+        known = whole and bool(((batch.steps >= 0) & (batch.steps < steps)).all())
         if batch.support.shape != (batch.users, self._size) or not known:
             raise InvalidPersonalData(f"reports must have {self._size} bits about one of {steps} steps")
         if not self.encoder.randomiser.possible(batch.support):
             raise InvalidPersonalData(f"a report has {self._most(self._size)} bits that are 1")
-        supports = kept.supports.copy()
-        np.add.at(supports, batch.steps, batch.support)
+        supports = kept.supports + count(batch.support, batch.steps, steps)
         return Supports(kept.collected + batch.users, supports, kept.users + np.bincount(batch.steps, minlength=steps))
 
     def released(self, kept: Supports, source: Source) -> tuple[Supports, PrivateCounts]:

@@ -129,7 +129,10 @@ class PerturbedTables(Mechanism[RawBatch, Held, PerturbedValues]):
         if sigma is not None:
             least = float(beta(spec.states, spec.actions, H, 1)) * scale / (capacity * H + 1.0)
             if not sigma / math.sqrt(least) < 2.0**45:  # what is rounded down must keep its last bits
-                raise InvalidInput(f"noise='secure' has no grid for so little noise, got noise_scale={scale!r}")
+                raise InvalidInput(
+                    f"noise='secure' has no grid for so little noise and so many users, got noise_scale={scale!r}; "
+                    "take a smaller epsilon"
+                )
         rounding = 0.0 if sigma is None else 1.01 / sigma * (1 + 1e-9)
         self.parameters = np.array([scale, grid, units / budget if budget else 0.0, float(units), rounding])
 

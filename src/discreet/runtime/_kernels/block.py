@@ -15,7 +15,7 @@ _i1 = types.Array(types.int64, 1, "C")
 _i3 = types.Array(types.int64, 3, "C")
 _b1 = types.Array(types.boolean, 1, "C")
 _EPISODE = types.Tuple((_i1, _i1, _f1))
-_SUM = types.Tuple((_f1, _f1, _f2, _i1, _f2, _f2, _f1, types.boolean))
+_SUM = types.Tuple((_f1, _f1, _f2, _i1, _f2, _f2, _f1, types.boolean, _f2, _f1))
 
 
 def _signature(sample, plan, planned, policies):
@@ -58,14 +58,17 @@ def play(
 ):
     """Plays one person a row of ``draws``; after each that ``replan`` (n,) marks, releases the counts and plans anew.
 
-    ``sums`` is (total, released, coefficients, depths, z, state, noise, derived) of a private sum; without noise z is
-    empty and total and released are the same array. ``counts`` are views of total, of released, and what the planner
-    gets: the projection of the released counts if E ≥ 0. ``derived`` says that visits are sums of transitions.
+    ``sums`` is (total, released, coefficients, depths, z, state, noise, derived, hidden, batch) of a private sum;
+    without noise z is empty and total and released are the same array. ``counts`` are views of total, of released, and
+    what the planner gets: the projection of the released counts if E ≥ 0. ``derived`` says that visits are sums of
+    transitions. If ``hidden`` has a row a person, all of them add it to their own vector, which ``total`` is then, and
+    ``batch`` holds what those of the current batch sent.
     ``policies`` (marks + 1, …) receives the policy in force at first and after each plan, ``releases`` (marks, size),
     if it has rows, what was released; ``episode`` is working space for one trajectory.
     """
     raw, visible, prepared = counts
-    total, released, coefficients, depths, z, state, noise, derived = sums
+    total, released, coefficients, depths, z, state, noise, derived, hidden, batch = sums
+    local = hidden.shape[0] > 0
     N, M, R = raw
     S = M.shape[3]
     policy = planned[2]
@@ -81,8 +84,16 @@ def play(
                 N[t, s, a] += 1.0
             M[t, s, a, states[h + 1]] += 1.0
             R[t, s, a] += rewards[h]
+        if local:
+            for i in range(total.size):
+                batch[i] += total[i] + hidden[k, i]
+                total[i] = 0.0
         if replan[k]:
-            if z.shape[0] > 0:
+            if local:
+                for i in range(total.size):
+                    released[i] += batch[i]
+                    batch[i] = 0.0
+            elif z.shape[0] > 0:
                 advance(coefficients, depths[row], z[row], state, noise)
                 for i in range(total.size):
                     released[i] = total[i] + noise[i]
