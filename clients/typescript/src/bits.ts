@@ -82,7 +82,7 @@ export function firstVisits(sizes: Sizes, stationary: boolean, device: Unknown):
   const most = S * A * (stationary ? 1 : H);
   const cells = list("cells", device.cells, 1, most, (cell) => whole("cells", cell, 0, most - 1));
   const J = cells.length;
-  check(new Set(cells).size === J, "cells must be different");
+  check(new Set(cells).size === J, "cells must differ");
   const count: Count = (trajectory, draw, ones) =>
     cells.forEach((cell, j) => {
       const start = j * (S + 2);

@@ -199,7 +199,7 @@ export function connect(options: Options): Client {
       if (encoder) {
         await edit((all) => {
           if (!find(all, id)) {
-            if (all.length >= reports) throw new Refused(`this device sends at most ${reports} reports`);
+            if (all.length >= reports) throw new Refused(`reports must be at most ${reports}`);
             const at = by - Math.min(MARGIN, 0.1 * (by - now())) * (0.2 + 0.8 * uniform()); // not all at once
             all.push({ id, token, to, at, report: toWire(encoder.absent(fill)), state: State.Absent });
           }
@@ -220,7 +220,7 @@ export function connect(options: Options): Client {
       } else {
         if (!trusted) throw new Refused("this server is not trusted with raw data");
         act = async (h, state, reward, stop) => {
-          return (await ask("PUT", to, `/${id}/steps/${h}`, stop, { token, state, reward })).action;
+          return (await ask("PUT", to, `/${id}/steps/${h + 1}`, stop, { token, state, reward })).action;
         };
       }
     }

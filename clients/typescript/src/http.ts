@@ -10,6 +10,8 @@ export interface Transport {
   readonly shuffler?: string;
   /** A key of the service with the scope `client`; the shuffler never sees it. */
   readonly key?: string;
+  /** A key of the shuffler with that scope; the service never sees it. */
+  readonly shufflerKey?: string;
   /** The browser's by default. */
   readonly fetch?: typeof fetch;
   /** Waits so many milliseconds; rejects if it is aborted. */
@@ -43,7 +45,8 @@ function failure(status: number, said: object): LiveError {
 }
 
 /** Returns a function that asks: it repeats with exponential backoff and full jitter while that is safe and useful. */
-export function asking({ fetch: send = fetch, wait = sleep, retries = 5, timeout = 30_000, fill, key, ...bases }: Transport) {
+export function asking({ fetch: send = fetch, wait = sleep, retries = 5, timeout = 30_000, fill, key, shufflerKey, ...bases }: Transport) {
+  const keys = { server: key, shuffler: shufflerKey };
   return async (
     method: string,
     to: "server" | "shuffler",
@@ -61,7 +64,7 @@ export function asking({ fetch: send = fetch, wait = sleep, retries = 5, timeout
           method,
           headers: {
             "Content-Type": "application/json",
-            ...(key && to === "server" && { Authorization: `Bearer ${key}` }),
+            ...(keys[to] && { Authorization: `Bearer ${keys[to]}` }),
             ...(token && { "Discreet-Token": token }),
           },
           body: body ? JSON.stringify(body) : null,
@@ -74,7 +77,7 @@ export function asking({ fetch: send = fetch, wait = sleep, retries = 5, timeout
         error = failure(answer.status, await answer.json().catch(() => ({})));
       } catch {
         signal?.throwIfAborted();
-        error = new Unavailable("the service did not answer");
+        error = new Unavailable("no answer");
       }
       if (!(error instanceof Unavailable) || tries >= retries) throw error;
       await wait(pause, signal);

@@ -90,10 +90,10 @@ test("start, play, report: local answers go to the server, with the key", async 
 });
 
 test("bits go to the shuffler that the app names, without the server's key", async () => {
-  const { client, sent } = world(bits, { pin: { epsilon: 5 } });
+  const { client, sent } = world(bits, { shufflerKey: "dk_other", pin: { epsilon: 5 } });
   await (await played(client, bits)).report();
   assert.equal(sent()[0].url, `${SHUFFLER}/v1/episodes/steps.3.7/report`);
-  assert.equal(sent()[0].headers.Authorization, undefined);
+  assert.equal(sent()[0].headers.Authorization, "Bearer dk_other");
   assert.match(sent()[0].body.report, /^1\.bits\./);
   client.close();
 });
@@ -181,10 +181,10 @@ test("central: the server plays, if it is trusted with raw steps, and only then"
   assert.equal(await episode.step(0, 1), null);
   await episode.report();
   assert.deepEqual(seen.slice(1).map(({ method, url, body }) => [method, url.slice(SERVER.length), body]), [
-    ["PUT", "/v1/episodes/steps.3.7/steps/0", { token: "3.7.secret", state: 2 }],
-    ["PUT", "/v1/episodes/steps.3.7/steps/0", { token: "3.7.secret", state: 2 }],
-    ["PUT", "/v1/episodes/steps.3.7/steps/1", { token: "3.7.secret", state: 1, reward: 0.5 }],
-    ["PUT", "/v1/episodes/steps.3.7/steps/2", { token: "3.7.secret", state: 0, reward: 1 }],
+    ["PUT", "/v1/episodes/steps.3.7/steps/1", { token: "3.7.secret", state: 2 }],
+    ["PUT", "/v1/episodes/steps.3.7/steps/1", { token: "3.7.secret", state: 2 }],
+    ["PUT", "/v1/episodes/steps.3.7/steps/2", { token: "3.7.secret", state: 1, reward: 0.5 }],
+    ["PUT", "/v1/episodes/steps.3.7/steps/3", { token: "3.7.secret", state: 0, reward: 1 }],
   ]);
   await assert.rejects(world(local, { ticket: raw }).client.start("steps", "person"), Refused);
 });
