@@ -14,6 +14,7 @@ from discreet.cli.commands import completion, list_, run
 from discreet.cli.deployments import live
 from discreet.cli.experiments import report, reproduce, results, sweep
 from discreet.cli.privacy import audit, budget
+from discreet.cli.service import keys, serve, shuffler
 from discreet.cli.statement import verify
 from discreet.errors import DiscreetError, InvalidToken, LiveError
 
@@ -26,7 +27,11 @@ def cli() -> None:
     """Differentially private reinforcement learning: learn from many people, betray none of them."""
 
 
-for command in (run, reproduce, sweep, results, report, budget, audit, live, verify, list_, completion):
+for command in (
+    *(run, reproduce, sweep, results, report, budget, audit),
+    *(live, verify, serve, shuffler, keys),
+    *(list_, completion),
+):
     cli.add_command(command)
 
 

@@ -6,18 +6,13 @@ decide only where and when.
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import contextlib
 import importlib
 import logging
-import multiprocessing
 import os
 import signal
 import threading
 import time
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -102,6 +97,10 @@ def local(
         for i, config in enumerate(configs):
             yield i, execute(config, keep, partial(watch, i))
         return
+    import multiprocessing  # one run needs no pool, and should not wait for it
+    from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+    from concurrent.futures.process import BrokenProcessPool
+
     context = multiprocessing.get_context("spawn")
     news: SimpleQueue[tuple[int, int, float]] = context.SimpleQueue()
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(os.getpid(), news))
@@ -158,6 +157,9 @@ def dask(
         workers: Processes of a cluster on this machine, if there is no address.
         address: Of a scheduler that is running.
     """
+    import asyncio
+    import concurrent.futures
+
     try:
         distributed: Any = importlib.import_module("distributed")
     except ImportError:

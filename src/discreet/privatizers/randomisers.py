@@ -13,12 +13,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from discreet.errors import InvalidInput, UnknownName, check_integer
 from discreet.noise import as_source
+from discreet.privatizers.device import threshold
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -102,6 +103,10 @@ class Randomiser:
         """
         return self.size**2 * 2.0**-50
 
+    def for_device(self) -> dict[str, Any]:
+        """Returns what a device without Python needs for `decide`: see `discreet.privatizers.device`."""
+        return {"name": self.name, "size": self.size, "p": threshold(self.probabilities[0])}
+
     def possible(self, reports: NDArray[np.bool_]) -> bool:
         """Returns whether all reports, (reports, size), are such as this one makes."""
         return True
@@ -151,6 +156,10 @@ class UnaryEncoding(Randomiser):
         bits: NDArray[np.bool_] = draws < q
         bits[value] = draws[value] < p
         return bits
+
+    def for_device(self) -> dict[str, Any]:
+        """Both thresholds."""
+        return {**super().for_device(), "q": threshold(self.probabilities[1])}
 
     def likelihood(self, report: NDArray[np.bool_], value: int) -> float:
         """A product over the bits."""
@@ -222,6 +231,10 @@ class SubsetSelection(Randomiser):
                     needed -= 1
                 left, i = left - 1, i + 1
         return bits
+
+    def for_device(self) -> dict[str, Any]:
+        """The threshold of the true value, and the size of the set."""
+        return {**super().for_device(), "chosen": self.chosen}
 
     def possible(self, reports: NDArray[np.bool_]) -> bool:
         """Every set has d values."""

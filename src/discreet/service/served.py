@@ -14,6 +14,7 @@ from discreet import live
 from discreet.errors import InvalidInput
 from discreet.live.stores.asking import Asker
 from discreet.privacy import Shuffle
+from discreet.privatizers import device
 from discreet.service.messages import Granted, Planned
 from discreet.service.problems import Problem
 
@@ -36,7 +37,7 @@ class _PlanText:
         self.ends = np.cumsum(plan.users).tolist()
         self.policies = [msgspec.Raw(json.dumps(policy.tolist()).encode()) for policy in plan.policies]
         self.rest = msgspec.Raw(json.dumps(plan.rest.tolist()).encode())
-        self.encoder = msgspec.Raw(plan.encoder.to_json().encode())
+        self.encoder = msgspec.Raw(device.to_json(plan.encoder).encode())
 
     def policy(self, slot: int) -> msgspec.Raw:
         """Returns what a slot plays."""

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from discreet import live
-from discreet.errors import InvalidInput, MissingExtra
+from discreet.errors import InvalidInput
 from discreet.live.stores import connect
 from discreet.service.access import SCOPES, Access, Key, KeyFile, new_key
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable, Iterator
 
-__all__ = ["Options", "serve", "work"]
+__all__ = ["Options", "serve", "shuffle", "work"]
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _SLOW = 10  # seconds that the head of a request may take
@@ -63,15 +64,9 @@ def serve(options: Options, configs: tuple[str | os.PathLike[str], ...] = (), sa
     Returns:
         The exit code.
     """
-    if options.keys is None and options.host not in _LOOPBACK:
-        raise InvalidInput(
-            f"without a key file the service listens on loopback only, got host={options.host!r}: make keys with "
-            "discreet keys create, and give --keys FILE"
-        )
+    _check_keys(options)
     if options.workers > 1 and options.database == "memory:":
         raise InvalidInput("several workers need a database that they share, got memory:")
-    if options.keys is not None:
-        KeyFile(options.keys).read()
     own: tuple[Key, str] | None = None if options.keys is not None else new_key(SCOPES, "this run")
     store = connect(options.database)
     try:
@@ -90,9 +85,37 @@ def serve(options: Options, configs: tuple[str | os.PathLike[str], ...] = (), sa
             say(f"key for this run: {own[1]}")
         keys = None if own is None else [own[0]]
         if options.workers == 1:
-            asyncio.run(_served(options, bound, keys, store if options.database == "memory:" else None))
+            kept = store if options.database == "memory:" else None
+            asyncio.run(_served(options, bound, keys, lambda settings: _application(options, settings, kept)))
             return 0
         return _workers(options, bound, keys)
+
+
+def shuffle(options: Options, server: str, key: str, say: Any = print) -> int:
+    """Mixes for a service until it is told to stop.
+
+    Args:
+        options: How to serve; the database is the shuffler's own.
+        server: URL of the service.
+        key: A key of the service with the scope ``shuffler``.
+        say: Is told where it listens, and the key for this run.
+    """
+    _check_keys(options)
+    own = None if options.keys is not None else new_key(("client",), "this run")
+    store = connect(options.database)
+    with contextlib.closing(_socket(options)) as bound:
+        host, port = bound.getsockname()[:2]
+        say(f"discreet shuffles http://{host}:{port}")
+        if own is not None:
+            say(f"key for this run: {own[1]}")
+
+        def application(settings: Any) -> Any:
+            from discreet.service.mixing import mixer
+
+            return mixer(store, settings, server, key)
+
+        asyncio.run(_served(options, bound, None if own is None else [own[0]], application))
+    return 0
 
 
 def _socket(options: Options) -> socket.socket:
@@ -135,19 +158,34 @@ def _workers(options: Options, bound: socket.socket, keys: list[Key] | None) -> 
     return max(abs(code) for code in codes)
 
 
-async def _served(options: Options, bound: socket.socket, keys: list[Key] | None, store: Any = None) -> None:
-    try:
-        import uvicorn
-    except ImportError:
-        raise MissingExtra("starlette, uvicorn and msgspec", "serve") from None
-    from discreet.service.app import Settings, application
+def _check_keys(options: Options) -> None:
+    """Refuses to be open to others without keys."""
+    if options.keys is not None:
+        KeyFile(options.keys).read()
+    elif options.host not in _LOOPBACK:
+        raise InvalidInput(
+            f"without a key file the service listens on loopback only, got host={options.host!r}: make keys with "
+            "discreet keys create, and give --keys FILE"
+        )
+
+
+def _application(options: Options, settings: Any, store: Any = None) -> Any:
+    from discreet.service.app import application
+
+    return application(connect(options.database) if store is None else store, settings)
+
+
+async def _served(options: Options, bound: socket.socket, keys: list[Key] | None, made: Callable[[Any], Any]) -> None:
+    """Serves what ``made`` makes of the settings, until a signal comes."""
+    import uvicorn
+
+    from discreet.service.app import Settings
     from discreet.service.protocol import protocol
 
     access = Access(KeyFile(options.keys) if options.keys is not None else keys or [])
     settings = Settings(access, largest=options.largest, rate=options.rate, origins=options.origins)
-    app = application(connect(options.database) if store is None else store, settings)
     config = uvicorn.Config(
-        app,
+        made(settings),
         access_log=False,  # who asked, and when, is not kept
         log_level="warning",
         server_header=False,
@@ -159,7 +197,22 @@ async def _served(options: Options, bound: socket.socket, keys: list[Key] | None
         timeout_graceful_shutdown=10,
         limit_concurrency=4096,
     )
-    await uvicorn.Server(config).serve([bound])
+
+    class Server(uvicorn.Server):
+        """Ends with code 0 when it is told to stop: uvicorn's own would raise the signal again."""
+
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            loop, numbers = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
+            for number in numbers:
+                loop.add_signal_handler(number, self.handle_exit, number, None)
+            try:
+                yield
+            finally:
+                for number in numbers:
+                    loop.remove_signal_handler(number)
+
+    await Server(config).serve([bound])
 
 
 def work(number: int) -> None:
@@ -168,7 +221,7 @@ def work(number: int) -> None:
     options = Options(**{**given["options"], "origins": tuple(given["options"]["origins"])})
     keys = given["keys"] and [Key(**{**key, "scopes": tuple(key["scopes"])}) for key in given["keys"]]
     with socket.socket(fileno=number) as bound:
-        asyncio.run(_served(options, bound, keys))
+        asyncio.run(_served(options, bound, keys, lambda settings: _application(options, settings)))
 
 
 if __name__ == "__main__":

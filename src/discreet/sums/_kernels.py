@@ -37,6 +37,19 @@ def advance_modes(coefficients, depth, z, state, noise):
         noise[i] = total
 
 
+@kernel()
+def step_modes(coefficients, z, state, after, noise):
+    """`advance_modes` into another array: ``state`` stays as it is."""
+    decays = coefficients[0]
+    weights = coefficients[1]
+    for i in range(z.size):
+        total = 0.0
+        for j in range(decays.size):
+            after[i, j] = state[i, j] + (weights[j] * z[i] - decays[j] * state[i, j])
+            total += after[i, j]
+        noise[i] = total
+
+
 @kernel(ADVANCE)
 def advance_dense(coefficients, depth, z, state, noise):
     """Row ``depth`` of B, ``coefficients`` (reads, reads), times all draws so far; ``state`` keeps them, a row each."""

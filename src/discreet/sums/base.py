@@ -250,11 +250,15 @@ class NoisySum:
         """
         if state.reads == self.horizon:
             raise NotReadable(f"this sum cannot be read: all {self.horizon} reads are released")
-        z = np.empty((1, self.size))
-        source.fill(self.distribution, self.scale, z)
-        kept = {**state.noise, "array": state.noise["array"].copy()}
-        noise = self.factorisation.advance(kept, z[0])
-        return state._replace(noise=kept), state.total + noise
+        kept, found = self.factorisation.advanced(state.noise, self._fresh(source))
+        found += state.total
+        return state._replace(noise=kept), found
+
+    def _fresh(self, source: Source) -> NDArray[np.float64]:
+        """Draws the noise of one read, (size,)."""
+        z = np.empty(self.size)
+        source.fill(self.distribution, self.scale, z[None])
+        return z
 
 
 def check_total(total: NDArray[np.float64], users: int, size: int, longest: float) -> None:

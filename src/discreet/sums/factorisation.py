@@ -87,6 +87,11 @@ class Factorisation(ABC):
         self.kernel(self.coefficients, depth, np.ascontiguousarray(z), state["array"], noise)
         return noise
 
+    def advanced(self, state: dict[str, Any], z: NDArray[np.float64]) -> tuple[dict[str, Any], NDArray[np.float64]]:
+        """Returns the state after the next read, and that read's whole noise, (size,); ``state`` stays as it was."""
+        after = {**state, "array": state["array"].copy()}
+        return after, self.advance(after, z)
+
     def variance(self, read: int) -> float:
         """Returns the variance of the noise of one read (from 1) for unit-variance z."""
         raise NotImplementedError
@@ -252,7 +257,26 @@ class Smooth(_Tree):
 _AHEAD = 1024  # reads whose variances are computed at once
 
 
-class Factored(Factorisation):
+class _Modes(Factorisation):
+    """Every coordinate has a few scalar recursions."""
+
+    @property
+    def kernel(self) -> Any:
+        from discreet.sums import _kernels
+
+        return _kernels.advance_modes
+
+    def advanced(self, state: dict[str, Any], z: NDArray[np.float64]) -> tuple[dict[str, Any], NDArray[np.float64]]:
+        """Returns the state after the next read, and its noise; all of it changes, so nothing is copied first."""
+        from discreet.sums import _kernels
+
+        after, noise = {**state, "array": np.empty_like(state["array"])}, np.empty(len(z))
+        self.depths(after, 1)
+        _kernels.step_modes(self.coefficients, np.ascontiguousarray(z), state["array"], after["array"], noise)
+        return after, noise
+
+
+class Factored(_Modes):
     """A Toeplitz factorisation in its constant-memory form: 4 buffers a coordinate, Gaussian noise."""
 
     name = "factored"
@@ -286,14 +310,8 @@ class Factored(Factorisation):
     def start(self, size: int) -> dict[str, Any]:
         return {"reads": 0, "array": np.zeros((size, len(self._decays)))}
 
-    @property
-    def kernel(self) -> Any:
-        from discreet.sums import _kernels
 
-        return _kernels.advance_modes
-
-
-class Batch(Factorisation):
+class Batch(_Modes):
     """Fresh noise for every batch, added up: read t has t of them. Best for few reads."""
 
     name = "batch"
@@ -316,12 +334,6 @@ class Batch(Factorisation):
         return {"reads": 0, "array": np.zeros((size, 1))}
 
     coefficients = np.array([[0.0], [1.0]])  # one mode that forgets nothing
-
-    @property
-    def kernel(self) -> Any:
-        from discreet.sums import _kernels
-
-        return _kernels.advance_modes
 
 
 class Optimal(Factorisation):

@@ -99,9 +99,14 @@ class InMemory(NoisySum):
             why = f"all {self.horizon} reads are released" if self._open else "nobody has been added"
             raise NotReadable(f"this sum cannot be read: {why}")
         if self._open:
-            self._kept, self._last = self.released(self._state, self._source)
+            self._last = self._release()
             self._open = False
         return self._last.copy()
+
+    def _release(self) -> NDArray[np.float64]:
+        """Ends the batch."""
+        self._kept, found = self.released(self._state, self._source)
+        return found
 
     def state(self) -> Secret[Self]:
         """Gives away all that is needed to go on exactly, once: this sum takes no more users and is not read again."""
@@ -148,6 +153,31 @@ class PrivateSum(InMemory, NoisySum):
     ) -> None:
         super().__init__(factorisation, size, capacity=capacity, scale=scale, sensitivity=sensitivity, bound=bound)
         self._begin(rng)
+
+    def add(self, indices: NDArray[np.int64], values: NDArray[np.float64]) -> None:
+        """Adds users to the current batch, in place; nothing changes if an error is raised. See `added`."""
+        from discreet.sums import _kernels
+
+        indices, values = self._checked(indices, values)
+        self._check_room(self._state, len(indices))
+        state = self._taken()
+        _kernels.add_users(state.total, indices, values)
+        self._kept = state._replace(users=state.users + len(indices))
+        self._open = self._open or len(indices) > 0
+
+    def _release(self) -> NDArray[np.float64]:
+        """Releases, in place."""
+        z = self._fresh(self._source)
+        state = self._taken()
+        found = self.factorisation.advance(state.noise, z)
+        found += state.total
+        self._kept = state
+        return found
+
+    def _taken(self) -> SumState:
+        """Takes the state to change it. Whoever is interrupted then has lost the sum: it is never half changed."""
+        state, self._kept = self._state, None
+        return state
 
 
 class SecurePrivateSum(InMemory, SecureSum):

@@ -17,6 +17,7 @@ from discreet.noise import as_source
 from discreet.privacy.messages import BitsReport, NoisyReport, RawReport
 from discreet.privacy.sensitivity import tabular
 from discreet.privatizers.counts.layout import Layout
+from discreet.privatizers.device import threshold
 from discreet.privatizers.exact import ExactNoise
 from discreet.privatizers.hiding import gaussian_hides
 
@@ -266,6 +267,11 @@ class BinomialEncoder(LayoutEncoder):
         """Returns the encoder that `to_json` wrote."""
         parameters = document["parameters"]
         return cls(layout_of(document["layout"]), parameters["noise_bits"], parameters["probability"])
+
+    def for_device(self) -> dict[str, Any]:
+        """Returns what a device without Python needs; draws are those of `encode` and of `absent`."""
+        noise, data = self.size * self.noise_bits, self.layout.families * self.layout.counted
+        return {"noise_bits": self.noise_bits, "p": threshold(self.probability), "draws": [data + noise, noise]}
 
     def shuffled_epsilon(self, users: int, delta: float) -> float:
         """Returns the ε of a shuffled batch in which ``users`` users add their noise; needs more than NumPy."""

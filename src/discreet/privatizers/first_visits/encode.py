@@ -17,6 +17,7 @@ from discreet.errors import InvalidInput, check_flag, check_integer
 from discreet.noise import as_source
 from discreet.privacy.messages import BitsReport
 from discreet.privatizers.counts.encode import sizes, spec_of
+from discreet.privatizers.device import threshold
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,6 +86,12 @@ class FirstVisitEncoder:
         layout, parameters = document["layout"], document["parameters"]
         noise = tuple((check_integer("cells", J), m, p) for J, m, p in parameters["noise"])
         return cls(spec_of(layout), layout["stationary"], tuple(parameters["cells"]), noise)
+
+    def for_device(self) -> dict[str, Any]:
+        """Returns what a device without Python needs; draws are those of `encode` and of `absent`."""
+        p, noise = self.probability, 2 * self.size * self.noise_bits
+        found = {"cells": list(self.cells), "noise_bits": self.noise_bits, "p": threshold(p), "q": threshold(1 - p)}
+        return {**found, "draws": [len(self.cells) + noise, noise]}
 
     def hides(self, epsilon: float, delta: float) -> bool:
         """A report by itself hides nothing."""

@@ -20,6 +20,7 @@ from discreet.noise import as_source
 from discreet.privacy.messages import AnswerReport
 from discreet.privatizers.counts.encode import sizes, spec_of
 from discreet.privatizers.counts.layout import Layout
+from discreet.privatizers.device import UNITS, passed
 from discreet.privatizers.randomisers import Randomiser, choose
 
 if TYPE_CHECKING:
@@ -159,6 +160,13 @@ class QuestionEncoder:
         hidden = [{"randomiser": found.name, "epsilon": found.epsilon} for found in self.randomisers]
         parameters = {"randomisers": hidden, "probabilities": self.probabilities.tolist()}
         return json.dumps({"kind": self.kind, "layout": layout, "parameters": parameters})
+
+    def for_device(self) -> dict[str, Any]:
+        """Returns what a device without Python needs: the draw k asks question number #{j: T_j ≤ k}, as `question`."""
+        thresholds = passed(self.cumulative, self.cumulative[-1])
+        thresholds[self.last :] = UNITS  # nothing leads past it
+        hidden = [randomiser.for_device() for randomiser in self.randomisers]
+        return {"questions": thresholds.tolist(), "randomisers": hidden, "draws": [self.draws] * 2}
 
 
 def hiding(name: str, epsilon: float, spec: Spec) -> tuple[Randomiser, Randomiser]:

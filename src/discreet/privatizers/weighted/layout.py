@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from discreet.errors import InvalidInput, check_flag, check_number
@@ -96,7 +97,7 @@ class WeightedLayout:
                 f"{self.spread:g}, got reward={self.reward!r}, visit={self.visit!r}"
             )
 
-    @property
+    @cached_property
     def spread(self) -> float:
         """Y: how far a reward is from the centre at most."""
         return max(self.centre, 1 - self.centre)
@@ -106,7 +107,7 @@ class WeightedLayout:
         """A: the squared length of one visit of weight 1 at most."""
         return 1 + (self.reward * self.spread) ** 2 + self.visit**2
 
-    @property
+    @cached_property
     def blocks(self) -> tuple[tuple[int, float], ...]:
         """(sets of counters, share) of each block: 1 set if pooled, else H."""
         found = ((1, self.pooled), (self.spec.horizon, self.steps))

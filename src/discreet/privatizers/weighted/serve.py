@@ -72,6 +72,12 @@ class _Weighted(Mechanism[RawBatch, SumState, WeightedCounts]):
         self._check(batch)
         return self.sum.added(kept, indices, values)
 
+    def check(self, report: Report, encoder: Encoder[Report]) -> None:
+        """Raises unless one report, alone, may be folded in: the same checks, and nothing is added up."""
+        batch = self.shuffler().alone(report)  # type: ignore[arg-type]
+        self._check(batch)
+        self.sum.check(batch.indices, batch.values)
+
     def _check(self, batch: RawBatch) -> None:
         """Holds every user's vector to what the proof of the sensitivity asks for, block by block."""
         layout = self.layout

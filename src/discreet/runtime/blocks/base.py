@@ -27,8 +27,6 @@ __all__ = ["NUMBERS", "PEOPLE", "Blocks", "Rounds"]
 # People a compiled call plays at most, and numbers its policies fill at most: memory does not grow with K.
 PEOPLE = 4096
 NUMBERS = 2**20
-# After how many calls' people an agent takes what was done, if nobody listens: every time all that is held is copied.
-SELDOM = 4
 
 
 class Blocks(ABC):
@@ -113,7 +111,7 @@ class Blocks(ABC):
                 policies = self.play(run.mdp, run.mdp.draws(run.people, block), replan, releases)
                 run.score_many(policies, np.cumsum(replan) - replan)
                 first += block
-                if high > low and (told or first == n or first - since >= SELDOM * size):
+                if high > low and (told or first == n or first - since >= size):
                     before = version
                     self._commit(first - since, int(high - settled))
                     mark, since, settled, version = noise.mark(), first, high, agent.privatizer.version
