@@ -46,7 +46,7 @@ function operation(path, method, found) {
     body.append(make("h3", {}, "Parameters"), table(...found.parameters.map((each) => row(code(each.name), `in the ${each.in}`, type(each.schema)))));
   }
   if (found.requestBody) body.append(make("h3", {}, "Request"), make("p", {}, ...content(found.requestBody.content)));
-  const answers = Object.entries(found.responses).map(([status, each]) => row(status, each.description, content(each.content)));
+  const answers = Object.entries(found.responses).map(([status, each]) => row(status, [each.description, " ", ...(status < "3" ? content(each.content) : [])]));
   body.append(make("h3", {}, "Answers"), table(...answers));
   return make("details", { class: "card operation" }, head, body);
 }

@@ -68,6 +68,12 @@ function list() {
   $("detail").hidden = shownAll.length === 0;
 }
 
+/** On a phone the list is one line that scrolls: brings the chosen one into it, and leaves the page where it is. */
+function reveal() {
+  const link = $("list").querySelector("[aria-current]");
+  if (link) $("list").scrollLeft += link.getBoundingClientRect().left - $("list").getBoundingClientRect().left - 40;
+}
+
 function quick(shown) {
   heading(shown);
   batch(shown);
@@ -153,6 +159,7 @@ async function round() {
     $("notice").hidden = true;
     pulse("live", "live");
     if ($("frame").hidden) enter();
+    if (looks === 1) reveal();
   } catch (error) {
     if (mine !== session) return;
     if (error instanceof Refused && (error.status === 401 || error.status === 403)) return out(refusal(error));
@@ -235,6 +242,7 @@ function changed() {
   const shown = chosen();
   list();
   if (!shown) return;
+  reveal();
   quick(shown);
   $("detail").classList.toggle("loading", memory(shown.name).statement === null);
   slow(shown).catch(lost);

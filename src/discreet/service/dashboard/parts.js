@@ -78,6 +78,8 @@ export function ledger(shown, ledgers) {
   text($("budget"), found ? `${rounded(found.epsilon)}` : "no budget");
   progress($("spent-bar"), found ? found.spent : 0, found ? found.epsilon : 1);
   attribute($("spent-bar"), "aria-valuetext", found ? `ε ${rounded(found.spent)} of ${rounded(found.epsilon)}` : "none");
+  const at = found?.delta ? `, at δ = ${rounded(found.delta)}` : "";
+  text($("together"), found ? `What all deployments on these people may cost one of them together${at}.` : "");
   each($("charges"), found ? found.charges : [], () => make("li", {}, make("span"), make("span")), (node, charge) => {
     const delta = charge.delta ? `, δ = ${rounded(charge.delta)}` : "";
     text(node.firstElementChild, charge.deployment);

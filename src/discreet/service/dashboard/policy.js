@@ -54,7 +54,6 @@ export class Picture {
       text(node, choice.says);
     });
     $("who").value = String(this.who);
-    $("who").disabled = this.found.length < 2;
     this.draw();
   }
 

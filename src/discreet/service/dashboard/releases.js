@@ -11,7 +11,8 @@ function timeline(shown, releases) {
     width(node, size / all);
   });
   const done = releases.at(-1)?.users ?? 0;
-  const said = `${count(done + now)} of ${count(all)} slots given out, ${count(done)} of them in ${releases.length} release${releases.length === 1 ? "" : "s"}`;
+  const of = releases.length ? `, ${count(done)} of them in ${releases.length} release${releases.length === 1 ? "" : "s"}` : "";
+  const said = `${count(done + now)} of ${count(all)} slots given out${of}`;
   attribute($("timeline"), "aria-label", said);
   text($("so-far"), said);
   return sizes;
