@@ -26,6 +26,14 @@ NAMES = sorted(each.name for each in DASHBOARD.iterdir())
 KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 #: What a viewer's key opens, and so all that the page may ask for.
 LOOKS = r"/v1/(deployments(/steps/(statement|plans/\d+))?|ledger)"
+#: How much of the page has moved by itself since it was loaded.
+SHIFTS = """
+const [wait, done] = arguments;
+let sum = 0;
+const add = list => list.getEntries().forEach(entry => { if (!entry.hadRecentInput) sum += entry.value; });
+new PerformanceObserver(add).observe({ type: "layout-shift", buffered: true });
+setTimeout(() => done(sum), wait);
+"""
 
 
 class Seen(HTMLParser):
@@ -225,8 +233,10 @@ def test_dark_and_narrow(service, looked):
     assert page.js("return document.getElementById('theme').getAttribute('aria-pressed')") == "true"
     assert page.js(colour) != light
     page.browser.refresh()
-    until(lambda: page.text("shown-version") == "0")
+    until(lambda: page.visible("frame") and page.text("shown-version") == "0")
     assert page.js("return document.documentElement.dataset.theme") == "dark"
+    time.sleep(4)  # longer than between two looks
+    assert page.browser.execute_async_script(SHIFTS, 500) < 0.01
     for path in ("/", "/api", "/static/verify.html"):
         page.browser.get(running.url + path)
         until(lambda: page.js("return document.readyState") == "complete")

@@ -96,6 +96,7 @@ async function slow(shown) {
   releases(shown, own.statement.releases, own.changes);
   await policy(shown);
   $("detail").classList.remove("loading");
+  if ($("frame").hidden && key.get() !== null) enter(); // whole, so that nothing moves
   await history(shown, own);
 }
 
@@ -130,7 +131,7 @@ async function look(mine) {
   const shown = chosen();
   if (shown?.now) drift = shown.now - Date.now() / 1000;
   list();
-  if (!shown) return;
+  if (!shown) return enter();
   shownAll.forEach(({ name }) => memory(name));
   quick(shown);
   await slow(shown);
@@ -158,8 +159,6 @@ async function round() {
     asOf = new Date();
     $("notice").hidden = true;
     pulse("live", "live");
-    if ($("frame").hidden) enter();
-    if (looks === 1) reveal();
   } catch (error) {
     if (mine !== session) return;
     if (error instanceof Refused && (error.status === 401 || error.status === 403)) return out(refusal(error));
@@ -184,9 +183,10 @@ function lost(error) {
 }
 
 function enter() {
-  $("gate").hidden = true;
+  $("gate").hidden = $("loading").hidden = true;
   $("frame").hidden = false;
   $("leave").hidden = false;
+  if (looks === 1) reveal();
 }
 
 /** Forgets the key and all that it showed. */
@@ -198,7 +198,7 @@ function out(why = "") {
   Object.assign($("detail"), { className: "detail loading" });
   [shownAll, ledgers, looks, wanted, asOf] = [[], [], 0, null, null];
   picture.clear("Loading …");
-  for (const id of ["frame", "leave", "notice"]) $(id).hidden = true;
+  for (const id of ["frame", "leave", "loading", "notice"]) $(id).hidden = true;
   $("gate").hidden = false;
   document.title = "Discreet";
   pulse("idle", "not connected");
@@ -275,6 +275,6 @@ document.addEventListener("visibilitychange", () => document.hidden || round());
 setInterval(tick, 1000);
 if (key.get() === null) out();
 else {
-  enter();
+  $("loading").hidden = false;
   round();
 }

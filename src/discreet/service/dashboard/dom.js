@@ -57,6 +57,15 @@ export function rounded(value, digits = 3) {
 
 export const count = (number) => number.toLocaleString("en").replaceAll(",", "\u202f");
 
+/** A time as it is set: 20 s, 90 min, 1 day. */
+export function span(seconds) {
+  for (const [size, one, many] of [[86400, "day", "days"], [3600, "h", "h"], [60, "min", "min"]]) {
+    if (seconds >= size && seconds % size === 0) return `${seconds / size} ${seconds === size ? one : many}`;
+  }
+  return `${seconds} s`;
+}
+
+/** A time that runs down. */
 export function lasting(seconds) {
   const whole = Math.max(0, Math.ceil(seconds));
   const [days, hours, minutes] = [Math.floor(whole / 86400), Math.floor(whole / 3600) % 24, Math.floor(whole / 60) % 60];

@@ -1,5 +1,5 @@
 // The cards of a deployment: its batch, its promise, its population's ledger.
-import { $, attribute, count, each, lasting, lines, make, progress, rounded, sentence, text } from "./dom.js";
+import { $, attribute, count, each, lasting, lines, make, progress, rounded, sentence, span, text } from "./dom.js";
 
 const NOTIONS = {
   joint: "Joint differential privacy",
@@ -7,7 +7,7 @@ const NOTIONS = {
   shuffle: "Shuffle differential privacy",
   none: "No privacy",
 };
-const TRUST = { central: "trusted server", local: "nobody trusted", shuffle: "trusted shuffler", none: "no privacy" };
+const TRUST = { central: "trusted server", local: "no trusted server", shuffle: "trusted shuffler", none: "no privacy" };
 const STATES = { open: "open", complete: "complete", "rolled-back": "rolled back" };
 
 export const stateOf = (shown) => STATES[shown.state] ?? shown.state;
@@ -41,7 +41,7 @@ export function countdown(shown, now) {
     text($("left-why"), "");
   } else if (shown.closes === null) {
     text($("left"), "Open until all slots are given out");
-    text($("left-why"), `Then reports are taken for ${lasting(config.report_within)}.`);
+    text($("left-why"), `Then reports are taken for ${span(config.report_within)}.`);
   } else {
     const left = shown.closes - now;
     const early = config.timing === "public" ? ", or when all have reported" : "";

@@ -144,7 +144,8 @@ export class Picture {
 
   says(best, then, cells) {
     const group = this.found[this.who];
-    const whom = this.who === 0 ? "Also played by everybody without a slot. " : `${group.says} of this batch explore with it. `;
+    const rest = group.slots ? "Also played by everybody without a slot. " : "Played by everybody without a slot. ";
+    const whom = this.who === 0 ? rest : `${group.says} of this batch explore with it. `;
     let changed = "";
     if (then) {
       const found = difference(this.plan, this.before).changed;
