@@ -14,10 +14,11 @@ import pytest
 
 from discreet import live
 from discreet.client import Client
+from discreet.errors import InvalidInput
 from discreet.service.access import KeyFile
 from discreet.service.endpoints import ENDPOINTS
 from discreet.service.pages import PAGES
-from tests.live.people import MDP
+from tests.live.people import MDP, WORLD, config
 from tests.service.browser import chromium
 from tests.service.conftest import until
 
@@ -93,6 +94,17 @@ def test_the_pages_are_routes():
     assert [route.path for route in PAGES] == ["/", "/api", "/static/{name}", "/openapi.json"]
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [{"actions": ["one"]}, {"states": "abc"}, {"actions": ["", "b"]}, {"actions": ["a", 2]}, {"steps": []}, ["a"]],
+)
+def test_labels_are_one_for_each(labels):
+    world = {**WORLD, "labels": {"states": ["a", "b", "c"], "actions": ["left", "right"]}}
+    assert live.read(config(world=world)).to_document()["world"] == world
+    with pytest.raises(InvalidInput, match=r"world\.labels"):
+        live.read(config(world={**WORLD, "labels": labels}))
+
+
 class Looked:
     """A browser that looks at a service."""
 
@@ -123,6 +135,14 @@ class Looked:
             "[...tr.querySelectorAll('td')].map(td => [td.textContent, td.classList.contains('changed')]))"
         )
         return [np.array([[cell[i] for cell in row] for row in rows]).T.astype(int).tolist() for i in (0, 1)]
+
+    def colours(self):
+        """Returns which action has which colour in the picture."""
+        cells = self.js(
+            "return [...document.querySelectorAll('#picture td')].map(td => "
+            "[td.textContent, getComputedStyle(td).backgroundColor])"
+        )
+        return {tuple(each) for each in cells}
 
     def size(self, width):
         given = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
@@ -162,7 +182,8 @@ def service(deployed, tmp_path):
     """A service with a deployment, a viewer's key and a client's."""
     keys = KeyFile(tmp_path / "keys.json")
     found = {scope: keys.add([scope]) for scope in ("viewer", "client")}
-    return deployed("dp-ucbvi", "--keys", "keys.json", simulation=True, seed=1), found
+    world = {**WORLD, "labels": {"actions": ["rest", "swim"]}}
+    return deployed("dp-ucbvi", "--keys", "keys.json", simulation=True, seed=1, world=world), found
 
 
 def changed(now, before):
@@ -179,6 +200,7 @@ def test_a_viewer_sees_the_policy_change_when_a_batch_closes(service, looked):
     assert page.text("epsilon") == "ε = 1"
     assert (page.text("issued"), page.text("slots")) == ("0", "5")
     assert "Nothing is learned yet" in page.text("policy-says")
+    assert "rest" in page.text("legend") or "swim" in page.text("legend")
     page.js("document.querySelector('#picture td').dataset.mine = 'kept'; document.getElementById('who').focus()")
     rng, marks = np.random.default_rng(0), 0
     with Client(running.url, keys["client"], "steps", trusted=True) as client, running.client(keys["viewer"]) as http:
@@ -190,9 +212,10 @@ def test_a_viewer_sees_the_policy_change_when_a_batch_closes(service, looked):
             plans = [http.get(f"/v1/deployments/steps/plans/{v}").json() for v in (version, version - 1)]
             until(lambda plans=plans: page.picture() == [plans[0]["rest"], changed(*plans)])
             marks += np.sum(changed(*plans))
-        assert marks > 0  # the seed's: else nothing was tried
         until(lambda: page.js("return document.querySelectorAll('#releases tbody tr').length") == 3)
         statement = http.get("/v1/deployments/steps/statement").json()
+        assert marks > 0  # the seed's: else nothing was tried
+    until(lambda: len(page.colours()) == len({action for action, _ in page.colours()}) == 2)
     assert page.text("words") == "".join(statement["promise"]["words"])
     assert all(line[1:] in page.text("assumptions") for line in statement["promise"]["guarantee"]["assumptions"])
     # nodes were changed in place, and the focus stayed where it was

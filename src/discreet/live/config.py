@@ -25,6 +25,7 @@ __all__ = ["TIMINGS", "Config", "duration", "read"]
 
 TIMINGS = ("private", "public")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_LABEL = 40  # characters
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _WORDS = {
     **dict.fromkeys(("s", "second", "seconds"), "s"),
@@ -40,7 +41,8 @@ class Config:
 
     Attributes:
         name: Of the deployment: small letters, digits, ``-`` and ``_``.
-        world: States, actions, horizon and initial distribution (or an environment's name, for simulations).
+        world: States, actions, horizon and initial distribution (or an environment's name, for simulations), and labels
+            for people to read.
         agent: Its name, ``episodes`` (the capacity, in slots) and its options.
         privacy: The trust model's name, under ``trust``, and its options. Noise is secure by default.
         timing: ``"private"``: batches close by starts and the clock alone. ``"public"``: also when all have reported.
@@ -202,17 +204,31 @@ def _world(given: object) -> tuple[dict[str, Any], Spec, int | None]:
     """Returns the table, the sizes and the state ``gone``."""
     world: dict[str, Any] = {"env": given} if isinstance(given, str) else _table("world", given)
     if "env" in world:
-        _known("key of [world]", world, ("env",))
-        return world, environment(world).spec, None
-    _known("key of [world]", world, ("states", "actions", "horizon", "initial", "gone"))
+        _known("key of [world]", world, ("env", "labels"))
+        found = environment(world).spec
+        _check_labels(world, found)
+        return world, found, None
+    _known("key of [world]", world, ("states", "actions", "horizon", "initial", "gone", "labels"))
     for key in ("states", "actions", "horizon"):
         if key not in world:
             raise InvalidInput(f"[world] needs {key!r}")
     spec = Spec(world["states"], world["actions"], world["horizon"], world.get("initial"))  # type: ignore[arg-type]
+    _check_labels(world, spec)
     gone = world.get("gone")
     if gone is not None:
         check_integer("gone", gone, least=0, most=spec.states - 1)
     return world, spec, gone
+
+
+def _check_labels(world: Mapping[str, Any], spec: Spec) -> None:
+    """Checks what people are shown for states and actions: a short text for each, or nothing."""
+    labels = _table("world.labels", world.get("labels", {}))
+    _known("key of [world.labels]", labels, ("states", "actions"))
+    for key, given in labels.items():
+        size = getattr(spec, key)
+        texts = isinstance(given, list) and all(isinstance(each, str) and 1 <= len(each) <= _LABEL for each in given)
+        if not texts or len(given) != size:
+            raise InvalidInput(f"[world.labels] {key} must be {size} texts of 1 to {_LABEL} characters, got {given!r}")
 
 
 def environment(world: Mapping[str, Any]) -> FiniteMDP:

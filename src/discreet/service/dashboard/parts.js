@@ -24,10 +24,12 @@ export function heading(shown) {
 
 export function batch(shown) {
   const over = shown.state === "complete";
-  text($("batch"), over ? "" : shown.version + 1);
-  text($("issued"), count(shown.issued));
+  text($("batch-title").firstChild, over ? "Batches" : "Batch ");
+  text($("batch"), over ? "" : shown.version);
+  text($("issued"), over ? "Complete" : count(shown.issued));
   text($("slots"), count(shown.slots));
-  progress($("issued-bar"), shown.issued, shown.slots);
+  $("of-slots").hidden = over;
+  progress($("issued-bar"), over ? 1 : shown.issued, over ? 1 : shown.slots);
 }
 
 /** Says what time is left, by the server's clock; called every second. */

@@ -130,6 +130,7 @@ export class Picture {
     text(td, action);
     attribute(td, "data-a", action % COLOURS);
     td.classList.toggle("changed", changed);
+    td.style.setProperty("--sure", chance === undefined ? "100%" : `${Math.round(100 * chance)}%`);
     const likely = chance === undefined ? "" : ` (${Math.round(100 * chance)} %)`;
     const before = changed ? `, before: ${this.action(was)}` : "";
     attribute(td, "title", `${this.state(s)}, step ${h + 1}: ${this.action(action)}${likely}${before}`);
@@ -160,7 +161,7 @@ export class Picture {
     const used = [...new Set(best.flat())].sort((a, b) => a - b);
     const items = used.map((a) => ({ sign: a, colour: a % COLOURS, says: this.action(a) }));
     if (then) items.push({ sign: "", colour: null, says: `changed since version ${this.before.version}` });
-    if (chance) items.push({ sign: "~", colour: null, says: "the likeliest action: this policy draws them", plain: true });
+    if (chance) items.push({ sign: "~", colour: null, says: "the likeliest action, paler if less likely: this policy draws at random", plain: true });
     each($("legend"), items, () => make("li", {}, make("b", { "aria-hidden": "true" }), make("span")), (li, item) => {
       const sign = li.firstElementChild;
       text(sign, item.sign);
