@@ -128,3 +128,22 @@ def test_terms_that_change_are_refused():
 
 def test_fast_noise_is_for_simulation():
     assert live.read(config("binomial")).privacy["noise"] == "secure"
+
+
+def test_erasure_says_what_it_can_do(deployment):
+    """Would catch "erased" being said of bits that are in the sum, or that are added to it afterwards."""
+    first, second = (deployment.start(person=name, now=0.0) for name in "ab")
+    deployment.shuffler.report(first.token, first.encoder.absent())
+    assert deployment.erase(token=first.token) == "mixed"
+    assert deployment.erase(person="b") == "erased"
+    before = deployment.shuffler.store.do(lambda db: db.row(sql.MIXED, name="steps", version=0))[2]
+    deployment.shuffler.report(second.token, second.encoder.absent())  # as if again: the slot is filled with noise
+    assert deployment.shuffler.store.do(lambda db: db.row(sql.MIXED, name="steps", version=0))[2] == before
+    batch = deployment.shuffler.close(0)
+    assert batch.users == deployment.plan().size
+    third = deployment.start(person="c", now=0.0)
+    assert deployment.erase(token=third.token) == "closed"
+    deployment.shuffler.shut()
+    deployment.shuffler = None  # in another process: nobody here knows
+    assert deployment.erase(token=deployment.start(person="d", now=0.0).token) == "mixed"
+    deployment.shuffler = live.Shuffler("memory:", deployment.terms)

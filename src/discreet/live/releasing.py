@@ -8,7 +8,6 @@ import dataclasses
 import hashlib
 import json
 import threading
-import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
@@ -134,7 +133,7 @@ class Releasing:
         released: list[int] = []
         with self._lock:
             while True:
-                moment = time.time() if now is None else now
+                moment = rows.clock(now)
                 row = self._closing(moment)
                 if not row.planned:
                     self._plan_next(row.version, moment)
@@ -293,6 +292,10 @@ class Releasing:
 
         self.store.do(put_down, alone=True)
         points.reached("plan: committed")
+        if plan.size == 0:
+            self._keys = self._keys._replace(person=None)
+            with contextlib.suppress(LiveError):  # hashes and key are deleted: no log of the database keeps them
+                self.store.tidy()
 
     def planned(self, learner: bytes, version: int, users: int, released: Any) -> tuple[bytes, Plan]:
         """Returns what is learned with a release, and the plan of that version: a pure function.

@@ -107,19 +107,36 @@ class Shuffler:
 
     def adding(
         self, token: str, report: BitsReport | str | bytes, version: int | None = None
-    ) -> Callable[[Connection], None]:
+    ) -> Callable[[Connection], bool]:
         """Checks a report, and returns what `report` does in its transaction, for whoever has it done elsewhere."""
-        claimed = version if version is not None else _claimed(token)
-        terms, encoder = self._terms(claimed)
-        version, slot = read_token(terms.key, terms.deployment, token)
-        if version != terms.version or slot >= terms.size:
-            raise InvalidToken("this token is none of this batch's")
+        terms, encoder, slot = self._place(token, version)
         parsed = report if isinstance(report, BitsReport) else from_wire(report, encoder)
         shape = (encoder.size, encoder.messages)
         if not isinstance(parsed, BitsReport) or parsed.bits.shape != shape or parsed.bits.dtype != np.bool_:
             raise InvalidPersonalData(f"a report must have {shape[1]} bits for each of {shape[0]} counters")
         ones = parsed.bits.sum(axis=1, dtype=np.int64)
         return lambda db: _add(db, terms, slot, ones)
+
+    def _place(self, token: str, version: int | None = None) -> tuple[Terms, Any, int]:
+        """Returns terms, encoder and slot of a token; raises `InvalidToken` if it is none of the deployment's."""
+        terms, encoder = self._terms(version if version is not None else _claimed(token))
+        own, slot = read_token(terms.key, terms.deployment, token)
+        if own != terms.version or slot >= terms.size:
+            raise InvalidToken("this token is none of this batch's")
+        return terms, encoder, slot
+
+    def erase(self, token: str) -> str:
+        """Fills a slot with noise alone, as that of somebody absent, if no report is in it yet.
+
+        Returns:
+            ``"erased"``, ``"mixed"`` if the slot was filled before (nobody can take it out of the sum) or ``"closed"``.
+        """
+        terms, encoder, slot = self._place(token)
+        ones = encoder.absent(self._source).bits.sum(axis=1, dtype=np.int64)
+        try:
+            return "erased" if self.store.do(lambda db: _add(db, terms, slot, ones)) else "mixed"
+        except Closed:
+            return "closed"
 
     def close(self, version: int) -> ShuffledBatch:
         """Fills the slots of absent people, closes the batch and returns its counters; the same ones however often."""
@@ -157,14 +174,16 @@ def _claimed(token: str) -> int:
     return int(first)
 
 
-def _add(db: Connection, terms: Terms, slot: int, ones: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+def _add(db: Connection, terms: Terms, slot: int, ones: np.ndarray[Any, np.dtype[np.int64]]) -> bool:
+    """Adds to the counters what fills a slot, and returns whether it was empty."""
     given = {"name": terms.deployment, "version": terms.version}
     row = db.row(sql.MIXED_HELD, **given)
     assert row is not None
     if row[3]:
         raise Closed("the batch of this report is closed: it is not moved to a later one")
     if db.run(sql.USE, **given, slot=slot) == 0:
-        return
+        return False
     total = np.frombuffer(bytes(row[2]), dtype=np.int64) + ones
     db.run(sql.SET_MIXED, **given, ones=total.tobytes())
     points.reached("shuffler: before the commit")
+    return True
