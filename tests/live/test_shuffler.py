@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
 from discreet import live
-from discreet.errors import Closed, InvalidInput, InvalidPersonalData, InvalidToken
+from discreet.errors import Closed, InvalidInput, InvalidPersonalData, InvalidToken, RolledBack
 from discreet.live.stores import sql
 from discreet.privatizers.codec import to_wire
 from tests.live.people import MDP, Crowd, config, deploy, shut
@@ -124,6 +126,38 @@ def test_terms_that_change_are_refused():
     with pytest.raises(InvalidInput, match="changed"):
         weaker.close(0)
     shut(deployment)
+
+
+def test_another_deployment_of_the_same_name_is_refused(deployment):
+    """Would catch reports that are acknowledged and dropped, because somebody of a former deployment used the slot."""
+    ticket = deployment.start(person="a", now=0.0)
+    deployment.shuffler.report(ticket.token, ticket.encoder.absent())
+    with live.create("memory:", config("binomial"), now=0.0) as later:
+        again = later.start(person="b", now=0.0)
+        shuffler = live.Shuffler(deployment.shuffler.store, later.terms)
+        with pytest.raises(InvalidInput, match="another deployment"):
+            shuffler.report(again.token, again.encoder.absent())
+
+
+def test_a_shuffler_that_is_ahead_proves_a_roll_back(tmp_path):
+    """Would catch an old copy of the server, which sees no token under Shuffle, and gives people slots once more."""
+    path = tmp_path / "steps.db"
+    deployment = deploy("binomial", url=f"sqlite:///{path}")
+    shuffler, crowd = deployment.shuffler, Crowd(deployment)
+    crowd.fill()
+    deployment.close()
+    shutil.copy(path, tmp_path / "backup.db")
+    with live.open(f"sqlite:///{path}", "steps") as newer:
+        crowd.deployment, newer.shuffler, shuffler._ask = newer, shuffler, newer.terms
+        assert newer.close_due(now=crowd.now + 11) == [1]
+        crowd.one()
+    with live.open(f"sqlite:///{tmp_path / 'backup.db'}", "steps") as old:
+        old.shuffler, shuffler._ask = shuffler, old.terms
+        with pytest.raises(RolledBack, match="shuffler"):
+            old.close_due(now=crowd.now + 11)
+        assert old.state == "rolled-back"
+        assert old.releases() == []
+    shuffler.shut()
 
 
 def test_fast_noise_is_for_simulation():

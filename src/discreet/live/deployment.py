@@ -232,7 +232,7 @@ class Deployment(Releasing):
             hashed = person_hash(self._keys.person, self.name, person)
             found = self.store.do(lambda db: db.rows(sql.SLOTS_OF, name=self.name, person=hashed))
             places = [(version, slot) for version, slot, *_ in found]
-        said = self.store.do(lambda db: [rows.erase(db, self.config, *place) for place in places])
+        said = self.store.do(lambda db: [rows.erase(db, self.config, *place) for place in places], alone=True)
         if "rolled-back" in said:
             raise rolled_back()
         if self._shuffled:

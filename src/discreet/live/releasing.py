@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.agents.rounds import Plan
-from discreet.errors import InvalidInput, LiveError, check_integer
+from discreet.errors import InvalidInput, LiveError, RolledBack, check_integer
 from discreet.live import points, rows, steps
 from discreet.live.config import Config, read
 from discreet.live.keys import Keys
@@ -192,6 +192,7 @@ class Releasing:
         if self._shuffled:
             found = self.store.do(lambda db: db.row(sql.BATCH, name=self.name, version=version))
             if found is None and self.shuffler is not None:
+                self._check_age(self.shuffler, version)
                 mixed = self.shuffler.close(version)
                 self.receive(version, mixed.ones, mixed.messages, mixed.users)
                 return mixed
@@ -211,6 +212,12 @@ class Releasing:
         shuffler.begin(version, plan.size, plan.encoder)
         batch: Batch = shuffler([reports[slot] for slot in sorted(reports)], self.agent.sources[Role.SHUFFLER])
         return batch
+
+    def _check_age(self, shuffler: Shuffler, version: int) -> None:
+        """Raises if the shuffler has begun a later batch than this database: then a backup was restored."""
+        if shuffler.newest(self.name) > version and self._row().version == version:
+            self.store.do(lambda db: rows.roll_back(db, self.name), alone=True)
+            raise RolledBack("the shuffler has later batches than this database: a backup was restored")
 
     def _release(self, version: int) -> bool | None:
         """Makes the release of a batch that is closing; returns whether this server did, None if it must wait.

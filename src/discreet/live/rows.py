@@ -172,7 +172,7 @@ def erase(db: Connection, config: Config, version: int, slot: int) -> str:
     Returns:
         ``"rolled-back"`` if the token, which is valid, is newer than this database, as in `report`.
     """
-    db.lock(config.name, alone=False)
+    db.lock(config.name, alone=True)  # else a report that is on its way would be kept after all
     row = deployed(db, config.name)
     if version < row.version or row.closing or row.state != "open":
         return "closed"

@@ -8,6 +8,7 @@ stayed away with reports of noise alone: the noise of a batch is what was calibr
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -75,14 +76,23 @@ class Shuffler:
             terms = self._ask(version)
             encoder: Any = from_json(terms.encoder, ("binomial", "first-visits"))
             zeros = np.zeros(encoder.size, dtype=np.int64).tobytes()
-            given = {"name": terms.deployment, "version": version, "size": terms.size, "encoder": terms.encoder}
+            agreed = f"{hashlib.sha256(terms.key).hexdigest()} {terms.encoder}"  # another key is another deployment
+            given = {"name": terms.deployment, "version": version, "size": terms.size, "encoder": agreed}
             self.store.do(lambda db: db.run(sql.NEW_MIXED, **given, ones=zeros))
             row = self.store.do(lambda db: db.row(sql.MIXED, name=terms.deployment, version=version))
-            if row is None or row[:2] != (terms.size, terms.encoder):
-                raise InvalidInput(f"the terms of batch {version} have changed since its first report")
+            if row is None or row[:2] != (terms.size, agreed):
+                raise InvalidInput(
+                    f"the terms of batch {version} have changed since its first report, or they are those of another "
+                    "deployment of the same name, which needs a shuffler with a database of its own"
+                )
             newer = {number: found for number, found in self._known.items() if number >= version - 1}
             self._known = {**newer, version: (terms, encoder)}
         return self._known[version]
+
+    def newest(self, deployment: str) -> int:
+        """Returns the number of the last batch of a deployment that has begun here; -1 if none has."""
+        found = self.store.do(lambda db: db.row(sql.NEWEST_MIXED, name=deployment))
+        return -1 if found is None or found[0] is None else int(found[0])
 
     def knows(self, version: int) -> bool:
         """Whether the terms of a batch are known, so that nobody is asked."""
