@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import time
 import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -182,7 +183,10 @@ class _App(Door):
         names = ("name", "state", "version", "slots", "issued", "opened", "closes")
         public = {key: value for key, value in found.document["config"].items() if key != "seed"}
         return messages.Shown(
-            **{name: status[name] for name in names}, guarantee=found.guarantee.to_dict(), config=public
+            **{name: status[name] for name in names},
+            now=time.time(),
+            guarantee=found.guarantee.to_dict(),
+            config=public,
         )
 
     async def list(self, request: Request) -> Any:

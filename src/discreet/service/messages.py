@@ -128,6 +128,7 @@ class Shown(Struct):
     issued: int
     opened: float
     closes: float | None
+    now: float
     guarantee: dict[str, Any]
     config: dict[str, Any]
 
