@@ -174,7 +174,7 @@ def check_number(name: str, value: object, *, least: float = 0.0, above: bool = 
         if isinstance(value, bool):
             raise TypeError
         number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         raise InvalidInput(f"{name} must be a number, got {name}={value!r}") from None
     if not (least < number if above else least <= number) or number == math.inf:
         bound = f"{'more than' if above else 'at least'} {least:g}"

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 
 import numpy as np
 import pytest
@@ -53,10 +54,14 @@ def test_every_command_with_json_prints_one_object_and_nothing_else(discreet_, t
         "results ls": (store,),
         "live status": ("--database", f"sqlite:///{tmp_path / 'live.db'}"),
         "live simulate": (str(tmp_path / "live.toml"), "--people", "3"),
+        "verify": (str(tmp_path / "statement.json"),),
     }
     (tmp_path / "live.toml").write_text(LIVE)
     made = discreet_("live", "create", str(tmp_path / "live.toml"), *asked["live status"])
     assert made[0] == 0
+    name = tomllib.loads(LIVE)["name"]
+    stated = discreet_("live", "statement", name, *asked["live status"], "--out", str(tmp_path / "statement.json"))
+    assert stated[0] == 0
     found = {
         f"{name} {part}".strip()
         for name, command in cli.commands.items()

@@ -53,6 +53,29 @@ def test_raw_rows_are_gone_from_the_files_after_their_release(tmp_path):
     assert PSEUDONYM.encode() not in contents(tmp_path)
 
 
+def test_what_was_erased_is_gone_from_the_files(tmp_path):
+    """Would catch a report that is deleted and stays in the log until the next release."""
+    deployment = deploy("discreet-vi central", f"sqlite:///{tmp_path / 'steps.db'}")
+    ticket = deployment.start(person=PSEUDONYM, now=1.0)
+    text = to_wire(ticket.encoder.encode(person(np.random.default_rng(0))))
+    deployment.report(ticket.token, text, now=1.0)
+    assert text[200:240].encode() in contents(tmp_path)
+    assert deployment.erase(token=ticket.token) == "erased"
+    assert text[200:240].encode() not in contents(tmp_path)
+    shut(deployment)
+
+
+def test_the_key_of_pseudonyms_is_gone_from_the_files_at_the_end(tmp_path):
+    """Would catch a key that is destroyed in the tables, and stays in the log while the process lives."""
+    deployment = deploy("discreet-vi central", f"sqlite:///{tmp_path / 'steps.db'}")
+    key, crowd = deployment._keys.person, Crowd(deployment)
+    assert key in contents(tmp_path)
+    crowd.all()
+    assert key not in contents(tmp_path)
+    assert deployment._keys.person is None
+    shut(deployment)
+
+
 def test_without_overwriting_they_would_be_found(tmp_path):
     """The search has power: SQLite without secure_delete leaves what was deleted in its pages."""
     path = tmp_path / "plain.db"

@@ -450,6 +450,8 @@ def test_what_real_people_must_not_meet_is_refused():
         ({"population": {"delta": 0.1}}, "no epsilon"),
         ({"episodes_per_person": 0}, "at least 1"),
         ({"anonymous": "yes"}, "true or false"),
+        ({"report_within": 10**400}, "must be a number"),
+        ({"agent": {"name": ["dp-ucbvi"]}}, "no text"),
     ],
 )
 def test_mistakes_in_a_configuration_are_named(change, message):

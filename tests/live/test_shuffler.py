@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
 from discreet import live
-from discreet.errors import Closed, InvalidInput, InvalidPersonalData, InvalidToken
+from discreet.errors import Closed, InvalidInput, InvalidPersonalData, InvalidToken, RolledBack
 from discreet.live.stores import sql
 from discreet.privatizers.codec import to_wire
 from tests.live.people import MDP, Crowd, config, deploy, shut
@@ -126,5 +128,56 @@ def test_terms_that_change_are_refused():
     shut(deployment)
 
 
+def test_another_deployment_of_the_same_name_is_refused(deployment):
+    """Would catch reports that are acknowledged and dropped, because somebody of a former deployment used the slot."""
+    ticket = deployment.start(person="a", now=0.0)
+    deployment.shuffler.report(ticket.token, ticket.encoder.absent())
+    with live.create("memory:", config("binomial"), now=0.0) as later:
+        again = later.start(person="b", now=0.0)
+        shuffler = live.Shuffler(deployment.shuffler.store, later.terms)
+        with pytest.raises(InvalidInput, match="another deployment"):
+            shuffler.report(again.token, again.encoder.absent())
+
+
+def test_a_shuffler_that_is_ahead_proves_a_roll_back(tmp_path):
+    """Would catch an old copy of the server, which sees no token under Shuffle, and gives people slots once more."""
+    path = tmp_path / "steps.db"
+    deployment = deploy("binomial", url=f"sqlite:///{path}")
+    shuffler, crowd = deployment.shuffler, Crowd(deployment)
+    crowd.fill()
+    deployment.close()
+    shutil.copy(path, tmp_path / "backup.db")
+    with live.open(f"sqlite:///{path}", "steps") as newer:
+        crowd.deployment, newer.shuffler, shuffler._ask = newer, shuffler, newer.terms
+        assert newer.close_due(now=crowd.now + 11) == [1]
+        crowd.one()
+    with live.open(f"sqlite:///{tmp_path / 'backup.db'}", "steps") as old:
+        old.shuffler, shuffler._ask = shuffler, old.terms
+        with pytest.raises(RolledBack, match="shuffler"):
+            old.close_due(now=crowd.now + 11)
+        assert old.state == "rolled-back"
+        assert old.releases() == []
+    shuffler.shut()
+
+
 def test_fast_noise_is_for_simulation():
     assert live.read(config("binomial")).privacy["noise"] == "secure"
+
+
+def test_erasure_says_what_it_can_do(deployment):
+    """Would catch "erased" being said of bits that are in the sum, or that are added to it afterwards."""
+    first, second = (deployment.start(person=name, now=0.0) for name in "ab")
+    deployment.shuffler.report(first.token, first.encoder.absent())
+    assert deployment.erase(token=first.token) == "mixed"
+    assert deployment.erase(person="b") == "erased"
+    before = deployment.shuffler.store.do(lambda db: db.row(sql.MIXED, name="steps", version=0))[2]
+    deployment.shuffler.report(second.token, second.encoder.absent())  # as if again: the slot is filled with noise
+    assert deployment.shuffler.store.do(lambda db: db.row(sql.MIXED, name="steps", version=0))[2] == before
+    batch = deployment.shuffler.close(0)
+    assert batch.users == deployment.plan().size
+    third = deployment.start(person="c", now=0.0)
+    assert deployment.erase(token=third.token) == "closed"
+    deployment.shuffler.shut()
+    deployment.shuffler = None  # in another process: nobody here knows
+    assert deployment.erase(token=deployment.start(person="d", now=0.0).token) == "mixed"
+    deployment.shuffler = live.Shuffler("memory:", deployment.terms)

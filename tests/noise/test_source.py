@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import discreet
-from discreet.noise import Source, as_source
+from discreet.noise import SecureSource, Source, as_source
 from discreet.noise.fast import FastSource, fill
 
 ROOT = Path(discreet.__file__).parent
@@ -67,13 +67,14 @@ def test_a_mark_goes_back_to_where_it_was_set():
 
 
 def test_as_source_takes_sources_and_generators_only():
-    """Would catch a seed, the old global generator or a module that is drawn from by accident."""
+    """Would catch a seed, the old global generator or a module that is drawn from by accident. Nothing is secure."""
     source, rng = pair()
     assert as_source(source) is source
     wrapped = as_source(rng)
     assert isinstance(wrapped, FastSource)
     assert wrapped.generator is rng
-    for wrong in (7, None, "fast", np.random, np.random.RandomState(0), np.random.PCG64(0), FastSource):
+    assert isinstance(as_source(None), SecureSource)
+    for wrong in (7, "fast", np.random, np.random.RandomState(0), np.random.PCG64(0), FastSource):
         with pytest.raises(TypeError, match=r"expected a numpy\.random\.Generator or a discreet\.noise\.Source"):
             as_source(wrong)
 

@@ -185,7 +185,7 @@ def forgeries(report, mechanism, encoder):
         yield replace(report, indices=indices)
         yield replace(report, indices=-indices)
         yield replace(report, values=report.values[:-1])
-        if mechanism.name != "exact" or hasattr(mechanism, "_bounded"):  # whose vectors have to be bounded
+        if mechanism.name != "exact" or hasattr(mechanism, "_bounds"):  # whose vectors have to be bounded
             yield replace(report, values=np.full_like(report.values, 7654.321))
             yield replace(report, values=report.values - 7654.321)
             yield RawReport(np.tile(report.indices, 9), np.tile(report.values + 1, 9))

@@ -112,6 +112,7 @@ def erase(name: str, person: str | None, token: str | None, database: str) -> No
     """Erase a person, or one episode.
 
     Before its batch is closed, the report is deleted and the slot is absent. Afterwards there is nothing to delete.
+    Under shuffle nobody keeps reports: what the shuffler has added up stays in the sum of its batch.
     """
     from discreet import live
 
@@ -124,6 +125,8 @@ def erase(name: str, person: str | None, token: str | None, database: str) -> No
 
 _ERASED = {
     "erased": "erased       the report is deleted, and its slot counts as absent",
+    "mixed": "mixed        the shuffler may have added the report up already: nobody can take it out of the sum, where "
+    "noise hides it",
     "closed": "closed       the batch was closed before: reports were deleted with its release",
     "unknown": "unknown      nobody of that name has a slot",
 }

@@ -57,7 +57,10 @@ class Asking(click.Command):
         """Returns all parameters: what it is about, then the table, then what else there is."""
         own = super().get_params(ctx)
         first = sum(isinstance(each, click.Argument) or each.name in ("agent", "trust") for each in own)
-        return [*own[:first], *map(_flag, self._asks()), *own[first:]]
+        asked = ctx.meta.setdefault(f"discreet.options.{self.name}", [])  # read once a call: it is asked for twice
+        if not asked:
+            asked += map(_flag, self._asks())
+        return [*own[:first], *asked, *own[first:]]
 
 
 def run_options() -> Iterable[Option]:

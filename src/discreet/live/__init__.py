@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InvalidInput, RolledBack
@@ -26,6 +25,7 @@ from discreet.live.people import Habits, Simulated, simulate
 from discreet.live.population import Population
 from discreet.live.public import Release, Ticket, new_document, promised
 from discreet.live.releasing import learner_of
+from discreet.live.rows import clock
 from discreet.live.shuffler import Shuffler, Terms
 from discreet.live.signing import new_signing_key
 from discreet.live.statement import Statement
@@ -80,12 +80,17 @@ def create(
     wanted = config if isinstance(config, Config) else read(config)
     agent = wanted.make(wanted.seed)
     document, plan = new_document(agent, wanted), agent.plan
+    if plan.size == 0:  # it would be open for ever, charge its people's ledger and learn nothing
+        raise InvalidInput(
+            f"no batch fits into episodes={wanted.episodes}, so nobody could be collected: take more episodes, or a "
+            "smaller update_every"
+        )
     source = agent.sources[Role.NOISE]
     stream = source.mark() if isinstance(source, FastSource) else None
     secret = records.pack({"kept": agent.privatizer.reveal(), "stream": stream})
     built, learner = records.pack(handover.blueprint(agent)), learner_of(agent, agent.learned, agent.rng)
     promise, keys = promised(agent, wanted), Keys(new_key(), new_key(), new_signing_key())
-    moment = time.time() if now is None else now
+    moment = clock(now)
     store = connect(url) if isinstance(url, str) else url
 
     def made(db: Connection) -> None:

@@ -238,6 +238,8 @@ def environment(world: Mapping[str, Any]) -> FiniteMDP:
 
 def _agent(given: object) -> dict[str, Any]:
     agent = {"name": "auto", **_table("agent", given)}
+    if not isinstance(agent["name"], str):
+        raise InvalidInput(f"[agent] has a name that is no text: {agent['name']!r}")
     if "episodes" not in agent:
         raise InvalidInput("[agent] needs 'episodes': how many slots there are in all")
     check_integer("episodes", agent["episodes"])

@@ -6,10 +6,10 @@ acknowledged; a release is committed before anybody plans with it; a plan is a p
 
 from __future__ import annotations
 
-import time
+import contextlib
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import InvalidInput, RolledBack
+from discreet.errors import InvalidInput, LiveError, RolledBack
 from discreet.live import points, rows, steps
 from discreet.live.keys import person_hash, read_token, token_of
 from discreet.live.public import Ticket, promised
@@ -92,7 +92,7 @@ class Deployment(Releasing):
 
     def starting(self, person: str | None, now: float | None) -> Callable[[Connection], rows.Place]:
         """Returns what `start` does in its transaction, for whoever has it done elsewhere."""
-        moment = time.time() if now is None else now
+        moment = rows.clock(now)
         key = self._keys.person
         if person is None and not self.config.anonymous:
             raise InvalidInput("start needs a person: a pseudonym that the app keeps, or anonymous = true")
@@ -140,7 +140,7 @@ class Deployment(Releasing):
         """Checks a report, and returns what `report` does in its transaction, for whoever has it done elsewhere."""
         version, slot = self.place(token)
         body = self._checked(version, report)
-        moment = time.time() if now is None else now
+        moment = rows.clock(now)
         return lambda db: rows.report(db, self.config, version, slot, body, moment)
 
     def answered(self, recorded: bool) -> str:
@@ -172,7 +172,7 @@ class Deployment(Releasing):
         if not isinstance(self.agent.privacy, Central):
             raise InvalidInput("episodes are played at the server only where it is trusted: trust = 'central'")
         version, slot = self.place(token)
-        parts, moment = steps.checked(self.config.spec, number, state, reward), time.time() if now is None else now
+        parts, moment = steps.checked(self.config.spec, number, state, reward), rows.clock(now)
         plan = self._plan_of(version)
         known, action = self.store.do(lambda db: steps.step(db, self.config, plan, slot, parts, moment))
         self.answered(known)
@@ -211,9 +211,15 @@ class Deployment(Releasing):
 
         Before the batch closes the report is deleted and the slot is absent. Afterwards there is nothing to delete: raw
         rows went with the release. That a person had a slot is kept, as a keyed hash, until the deployment ends.
+        Under `Shuffle` nobody keeps a report: bits that the shuffler has added up cannot be taken out again.
 
         Returns:
-            ``"erased"``, or ``"closed"`` if the batch was closed before, or ``"unknown"``.
+            ``"erased"``, or ``"closed"`` if the batch was closed before, or ``"unknown"``. Under `Shuffle` also
+            ``"mixed"``: the report may be in the sum of its batch already, where the noise hides it. ``"erased"`` is
+            said there only by a shuffler in this process, which had no report yet, and takes none any more.
+
+        Raises:
+            RolledBack: If the token proves that the database is an old copy.
         """
         if (token is None) == (person is None):
             raise InvalidInput("erase needs a token or a person")
@@ -226,8 +232,19 @@ class Deployment(Releasing):
             hashed = person_hash(self._keys.person, self.name, person)
             found = self.store.do(lambda db: db.rows(sql.SLOTS_OF, name=self.name, person=hashed))
             places = [(version, slot) for version, slot, *_ in found]
-        said = self.store.do(lambda db: [rows.erase(db, self.config, *place) for place in places])
-        return "erased" if "erased" in said else "closed" if said else "unknown"
+        said = self.store.do(lambda db: [rows.erase(db, self.config, *place) for place in places], alone=True)
+        if "rolled-back" in said:
+            raise rolled_back()
+        if self._shuffled:
+            answers = zip(places, said, strict=True)
+            said = [self._unmixed(self.token(*place)) if each == "erased" else each for place, each in answers]
+        with contextlib.suppress(LiveError):  # the row is deleted; the next release tidies up
+            self.store.tidy()
+        return next((each for each in ("mixed", "erased", "closed") if each in said), "unknown")
+
+    def _unmixed(self, token: str) -> str:
+        """Has a slot left empty by the shuffler, if it is in this process; says what became of it."""
+        return "mixed" if self.shuffler is None else self.shuffler.erase(token)
 
     def statement(self, now: float | None = None) -> Statement:
         """Returns what is promised to whom, with all that is needed to compute it again, signed: public.

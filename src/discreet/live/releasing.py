@@ -8,14 +8,13 @@ import dataclasses
 import hashlib
 import json
 import threading
-import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from discreet.agents.rounds import Plan
-from discreet.errors import InvalidInput, LiveError, check_integer
+from discreet.errors import InvalidInput, LiveError, RolledBack, check_integer
 from discreet.live import points, rows, steps
 from discreet.live.config import Config, read
 from discreet.live.keys import Keys
@@ -134,7 +133,7 @@ class Releasing:
         released: list[int] = []
         with self._lock:
             while True:
-                moment = time.time() if now is None else now
+                moment = rows.clock(now)
                 row = self._closing(moment)
                 if not row.planned:
                     self._plan_next(row.version, moment)
@@ -193,6 +192,7 @@ class Releasing:
         if self._shuffled:
             found = self.store.do(lambda db: db.row(sql.BATCH, name=self.name, version=version))
             if found is None and self.shuffler is not None:
+                self._check_age(self.shuffler, version)
                 mixed = self.shuffler.close(version)
                 self.receive(version, mixed.ones, mixed.messages, mixed.users)
                 return mixed
@@ -212,6 +212,12 @@ class Releasing:
         shuffler.begin(version, plan.size, plan.encoder)
         batch: Batch = shuffler([reports[slot] for slot in sorted(reports)], self.agent.sources[Role.SHUFFLER])
         return batch
+
+    def _check_age(self, shuffler: Shuffler, version: int) -> None:
+        """Raises if the shuffler has begun a later batch than this database: then a backup was restored."""
+        if shuffler.newest(self.name) > version and self._row().version == version:
+            self.store.do(lambda db: rows.roll_back(db, self.name), alone=True)
+            raise RolledBack("the shuffler has later batches than this database: a backup was restored")
 
     def _release(self, version: int) -> bool | None:
         """Makes the release of a batch that is closing; returns whether this server did, None if it must wait.
@@ -293,6 +299,10 @@ class Releasing:
 
         self.store.do(put_down, alone=True)
         points.reached("plan: committed")
+        if plan.size == 0:
+            self._keys = self._keys._replace(person=None)
+            with contextlib.suppress(LiveError):  # hashes and key are deleted: no log of the database keeps them
+                self.store.tidy()
 
     def planned(self, learner: bytes, version: int, users: int, released: Any) -> tuple[bytes, Plan]:
         """Returns what is learned with a release, and the plan of that version: a pure function.

@@ -6,9 +6,11 @@ the clock (with ``timing = "public"``, also by who has reported).
 
 from __future__ import annotations
 
+import math
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from discreet.errors import Closed, InvalidInput, RolledBack
+from discreet.errors import Closed, InvalidInput, RolledBack, check_number
 from discreet.live import points
 from discreet.live.stores import sql
 
@@ -16,7 +18,19 @@ if TYPE_CHECKING:
     from discreet.live.config import Config
     from discreet.live.stores.base import Connection
 
-__all__ = ["Deployed", "Place", "close_if_due", "closes", "deployed", "due", "erase", "report", "roll_back", "start"]
+__all__ = [
+    "Deployed",
+    "Place",
+    "clock",
+    "close_if_due",
+    "closes",
+    "deployed",
+    "due",
+    "erase",
+    "report",
+    "roll_back",
+    "start",
+]
 
 
 class Deployed(NamedTuple):
@@ -55,6 +69,11 @@ class Place(NamedTuple):
     version: int
     slot: int | None
     started: float
+
+
+def clock(now: float | None) -> float:
+    """Returns the time, in seconds since 1970: the clock's, unless somebody says another one that is a number."""
+    return time.time() if now is None else check_number("now", now, least=-math.inf, above=True)
 
 
 def deployed(db: Connection, name: str, *, held: bool = False) -> Deployed:
@@ -148,11 +167,18 @@ def roll_back(db: Connection, name: str) -> None:
 
 
 def erase(db: Connection, config: Config, version: int, slot: int) -> str:
-    """Deletes a report and makes its slot absent, if its batch is not closed; says what became of it."""
-    db.lock(config.name, alone=False)
+    """Deletes a report and makes its slot absent, if its batch is not closed; says what became of it.
+
+    Returns:
+        ``"rolled-back"`` if the token, which is valid, is newer than this database, as in `report`.
+    """
+    db.lock(config.name, alone=True)  # else a report that is on its way would be kept after all
     row = deployed(db, config.name)
-    if version != row.version or row.closing or row.state != "open":
+    if version < row.version or row.closing or row.state != "open":
         return "closed"
+    if version > row.version or db.row(sql.SLOT, name=config.name, version=version, slot=slot) is None:
+        db.run(sql.SET_STATE, name=config.name, state="rolled-back")
+        return "rolled-back"
     db.run(sql.ERASE_STEPS, name=config.name, version=version, slot=slot)
     db.run(sql.ERASE_REPORT, name=config.name, version=version, slot=slot)
     db.run(sql.ERASE_SLOT, name=config.name, version=version, slot=slot)

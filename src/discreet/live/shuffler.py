@@ -8,6 +8,7 @@ stayed away with reports of noise alone: the noise of a batch is what was calibr
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -75,14 +76,23 @@ class Shuffler:
             terms = self._ask(version)
             encoder: Any = from_json(terms.encoder, ("binomial", "first-visits"))
             zeros = np.zeros(encoder.size, dtype=np.int64).tobytes()
-            given = {"name": terms.deployment, "version": version, "size": terms.size, "encoder": terms.encoder}
+            agreed = f"{hashlib.sha256(terms.key).hexdigest()} {terms.encoder}"  # another key is another deployment
+            given = {"name": terms.deployment, "version": version, "size": terms.size, "encoder": agreed}
             self.store.do(lambda db: db.run(sql.NEW_MIXED, **given, ones=zeros))
             row = self.store.do(lambda db: db.row(sql.MIXED, name=terms.deployment, version=version))
-            if row is None or row[:2] != (terms.size, terms.encoder):
-                raise InvalidInput(f"the terms of batch {version} have changed since its first report")
+            if row is None or row[:2] != (terms.size, agreed):
+                raise InvalidInput(
+                    f"the terms of batch {version} have changed since its first report, or they are those of another "
+                    "deployment of the same name, which needs a shuffler with a database of its own"
+                )
             newer = {number: found for number, found in self._known.items() if number >= version - 1}
             self._known = {**newer, version: (terms, encoder)}
         return self._known[version]
+
+    def newest(self, deployment: str) -> int:
+        """Returns the number of the last batch of a deployment that has begun here; -1 if none has."""
+        found = self.store.do(lambda db: db.row(sql.NEWEST_MIXED, name=deployment))
+        return -1 if found is None or found[0] is None else int(found[0])
 
     def knows(self, version: int) -> bool:
         """Whether the terms of a batch are known, so that nobody is asked."""
@@ -107,19 +117,36 @@ class Shuffler:
 
     def adding(
         self, token: str, report: BitsReport | str | bytes, version: int | None = None
-    ) -> Callable[[Connection], None]:
+    ) -> Callable[[Connection], bool]:
         """Checks a report, and returns what `report` does in its transaction, for whoever has it done elsewhere."""
-        claimed = version if version is not None else _claimed(token)
-        terms, encoder = self._terms(claimed)
-        version, slot = read_token(terms.key, terms.deployment, token)
-        if version != terms.version or slot >= terms.size:
-            raise InvalidToken("this token is none of this batch's")
+        terms, encoder, slot = self._place(token, version)
         parsed = report if isinstance(report, BitsReport) else from_wire(report, encoder)
         shape = (encoder.size, encoder.messages)
         if not isinstance(parsed, BitsReport) or parsed.bits.shape != shape or parsed.bits.dtype != np.bool_:
             raise InvalidPersonalData(f"a report must have {shape[1]} bits for each of {shape[0]} counters")
         ones = parsed.bits.sum(axis=1, dtype=np.int64)
         return lambda db: _add(db, terms, slot, ones)
+
+    def _place(self, token: str, version: int | None = None) -> tuple[Terms, Any, int]:
+        """Returns terms, encoder and slot of a token; raises `InvalidToken` if it is none of the deployment's."""
+        terms, encoder = self._terms(version if version is not None else _claimed(token))
+        own, slot = read_token(terms.key, terms.deployment, token)
+        if own != terms.version or slot >= terms.size:
+            raise InvalidToken("this token is none of this batch's")
+        return terms, encoder, slot
+
+    def erase(self, token: str) -> str:
+        """Fills a slot with noise alone, as that of somebody absent, if no report is in it yet.
+
+        Returns:
+            ``"erased"``, ``"mixed"`` if the slot was filled before (nobody can take it out of the sum) or ``"closed"``.
+        """
+        terms, encoder, slot = self._place(token)
+        ones = encoder.absent(self._source).bits.sum(axis=1, dtype=np.int64)
+        try:
+            return "erased" if self.store.do(lambda db: _add(db, terms, slot, ones)) else "mixed"
+        except Closed:
+            return "closed"
 
     def close(self, version: int) -> ShuffledBatch:
         """Fills the slots of absent people, closes the batch and returns its counters; the same ones however often."""
@@ -157,14 +184,16 @@ def _claimed(token: str) -> int:
     return int(first)
 
 
-def _add(db: Connection, terms: Terms, slot: int, ones: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+def _add(db: Connection, terms: Terms, slot: int, ones: np.ndarray[Any, np.dtype[np.int64]]) -> bool:
+    """Adds to the counters what fills a slot, and returns whether it was empty."""
     given = {"name": terms.deployment, "version": terms.version}
     row = db.row(sql.MIXED_HELD, **given)
     assert row is not None
     if row[3]:
         raise Closed("the batch of this report is closed: it is not moved to a later one")
     if db.run(sql.USE, **given, slot=slot) == 0:
-        return
+        return False
     total = np.frombuffer(bytes(row[2]), dtype=np.int64) + ones
     db.run(sql.SET_MIXED, **given, ones=total.tobytes())
     points.reached("shuffler: before the commit")
+    return True

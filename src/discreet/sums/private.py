@@ -8,7 +8,7 @@ import numpy as np
 
 from discreet.errors import InvalidInput, NotReadable
 from discreet.noise import as_source
-from discreet.sums.base import NoisySum
+from discreet.sums.base import NoisySum, SumState
 from discreet.sums.secret import Secret
 from discreet.sums.secure import SecureSum
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from discreet.noise import Source
     from discreet.privacy.sensitivity import Sensitivity, UserBound
-    from discreet.sums.base import SumState
     from discreet.sums.factorisation import Factorisation
 
 __all__ = ["InMemory", "PrivateSum", "SecurePrivateSum"]
@@ -162,7 +161,7 @@ class PrivateSum(InMemory, NoisySum):
         self._check_room(self._state, len(indices))
         state = self._taken()
         _kernels.add_users(state.total, indices, values)
-        self._kept = state._replace(users=state.users + len(indices))
+        self._kept = SumState(state.users + len(indices), state.total, state.noise)
         self._open = self._open or len(indices) > 0
 
     def _release(self) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ import pytest
 
 from discreet import live
 from discreet.errors import Closed, InvalidInput, InvalidToken, LiveError, RolledBack, Unavailable
+from discreet.live import points
 from discreet.live.stores import connect, sql
 from discreet.live.stores.postgres import PostgresStore
 from discreet.runtime import records
@@ -307,3 +308,31 @@ def test_records_of_a_snapshot(url, rng):
         now = read(url, "steps")
         assert now.row.version == deployment.version == 1
         assert np.array_equal(records.unpack(now.secret[1])["kept"].total, kept(deployment))
+
+
+def test_an_erasure_waits_for_a_report_that_is_on_its_way(postgres):
+    """Would catch a report that is kept, and counted, after its person was told that it is erased."""
+    url, held, go = postgres.new(), threading.Event(), threading.Event()
+
+    def pause(point):
+        if point == "report: before the commit":
+            held.set()
+            assert go.wait(60)
+
+    with live.create(url, config("central"), now=0.0) as first, live.open(url, first.name) as second:
+        ticket = first.start(person="a", now=1.0)
+        points.watch(pause)
+        try:
+            with ThreadPoolExecutor(2) as people:
+                sent = people.submit(first.report, ticket.token, ticket.encoder.absent(), now=1.0)
+                assert held.wait(60)
+                erased = people.submit(second.erase, token=ticket.token)
+                try:
+                    with pytest.raises(TimeoutError):
+                        erased.result(timeout=0.5)
+                finally:
+                    go.set()
+                assert (sent.result(), erased.result()) == ("recorded", "erased")
+        finally:
+            points.watch(None)
+        assert first.store.do(lambda db: db.rows("SELECT * FROM reports")) == []

@@ -28,6 +28,8 @@ _PATIENCE = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
+#: Tables from which something personal is deleted.
+_PERSONAL = "reports, steps, secrets, learners, batches, slots, keys, mixed, used"
 _SCHEMA = 1_157_627_904  # the advisory lock of whoever makes the tables
 
 
@@ -170,7 +172,7 @@ class PostgresStore(Store):
         if time.monotonic() - self._tidied > _TIDY:
             self._tidied = time.monotonic()
             with contextlib.suppress(self._driver.Error):
-                self._connection.execute("VACUUM reports, secrets, learners, batches, slots, mixed, used")
+                self._connection.execute(f"VACUUM {_PERSONAL}")
 
     def _disconnect(self) -> None:
         self._connection.close()

@@ -207,6 +207,7 @@ TAKE_LEASE = """UPDATE leases SET holder = :holder, until = :until
     WHERE purpose = :purpose AND (holder = :holder OR until < :now)"""
 
 MIXED = "SELECT size, encoder, ones, closed FROM mixed WHERE deployment = :name AND version = :version"
+NEWEST_MIXED = "SELECT MAX(version) FROM mixed WHERE deployment = :name"
 MIXED_HELD = MIXED + " FOR UPDATE"
 NEW_MIXED = """INSERT INTO mixed (deployment, version, size, encoder, ones, closed)
     VALUES (:name, :version, :size, :encoder, :ones, 0) ON CONFLICT DO NOTHING"""

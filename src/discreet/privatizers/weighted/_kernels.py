@@ -52,3 +52,39 @@ def weigh(states, actions, rewards, want, ahead, constants, scratch, w, d):
             c[S] = 0.0
             c[S + 1] = 0.0
             c[S + 2] = 0.0
+
+
+@kernel()
+def bounded(indices, values, blocks, most, side, cells, S, longest, vector):
+    """Whether every user's vector keeps what the proof of the sensitivity asks for, block by block.
+
+    ``blocks`` (blocks, 2): sets of counters, and the largest squared length; ``most``: of a reward sum, in units of its
+    visits; ``side``: 1 if reward sums may not be negative, −1 if not positive, else 0; ``longest``: of a single term;
+    ``vector`` (size,) is zero before, and after if the answer is yes.
+    """
+    for k in range(indices.shape[0]):
+        for j in range(indices.shape[1]):
+            if not abs(values[k, j]) <= longest:
+                return False
+            vector[indices[k, j]] += values[k, j]
+        start = 0
+        for b in range(blocks.shape[0]):
+            wide = int(blocks[b, 0]) * cells
+            n = start + wide * S
+            r = n + wide
+            length = 0.0
+            for i in range(start, r):
+                if vector[i] < 0.0:
+                    return False
+                length += vector[i] * vector[i]
+            for i in range(wide):
+                reward = vector[r + i]
+                if abs(reward) > most * vector[n + i] or side * reward < 0.0:
+                    return False
+                length += reward * reward
+            if not length <= blocks[b, 1]:
+                return False
+            start = r + wide
+        for j in range(indices.shape[1]):
+            vector[indices[k, j]] = 0.0
+    return True

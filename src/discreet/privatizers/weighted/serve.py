@@ -80,34 +80,31 @@ class _Weighted(Mechanism[RawBatch, SumState, WeightedCounts]):
 
     def _check(self, batch: RawBatch) -> None:
         """Holds every user's vector to what the proof of the sensitivity asks for, block by block."""
-        layout = self.layout
-        indices, values = check_users(batch.indices, batch.values, layout.size)
-        longest = math.sqrt(max(layout.limit(*block) for block in layout.blocks)) * (1 + SLACK)
-        for row, entries in zip(indices, values, strict=True):
-            vector = np.zeros(layout.size)
-            np.add.at(vector, row, entries)
-            # terms that cancel each other would drown what is in the sum already in their rounding errors
-            wrong, start = (np.abs(entries) > longest).any(), 0
-            for sets, share in layout.blocks:
-                size = sets * layout.cells * (layout.spec.states + 2)
-                wrong = wrong or not self._bounded(vector[start : start + size], sets, layout.limit(sets, share))
-                start += size
-            if wrong:
-                limits = ", ".join(f"{layout.limit(*block):.6g}" for block in layout.blocks)
-                raise InvalidPersonalData(
-                    f"a user's weighted counts must have squared length at most {limits}, visits that are not "
-                    "negative, and reward sums within what the visits allow"
-                )
+        from discreet.privatizers.weighted import _kernels
 
-    def _bounded(self, part: NDArray[np.float64], sets: int, limit: float) -> bool:
-        """Whether one block of a user's vector is no longer than its limit, and has no wrong sign."""
-        layout, cells = self.layout, sets * self.layout.cells
-        x, (n, r) = part[: -2 * cells], part[-2 * cells :].reshape(2, cells)
+        layout, (limits, most, side, longest) = self.layout, self._bounds
+        indices, values = check_users(batch.indices, batch.values, layout.size)
+        sizes = layout.cells, layout.spec.states
+        if not _kernels.bounded(indices, values, limits, most, side, *sizes, longest, np.zeros(layout.size)):
+            told = ", ".join(f"{layout.limit(*block):.6g}" for block in layout.blocks)
+            raise InvalidPersonalData(
+                f"a user's weighted counts must have squared length at most {told}, visits that are not "
+                "negative, and reward sums within what the visits allow"
+            )
+
+    @cached_property
+    def _bounds(self) -> tuple[NDArray[np.float64], float, float, float]:
+        """What `_kernels.bounded` holds vectors to.
+
+        Terms that cancel each other would drown what is in the sum already in their rounding errors, so none is longer
+        than a whole vector. Rewards that lie on one side may be all that keeps inner products from below 0.
+        """
+        layout = self.layout
+        limits = np.array([(sets, layout.limit(sets, share) * (1 + SLACK)) for sets, share in layout.blocks])
         most = layout.reward * layout.spread / layout.visit * (1 + SLACK)
-        signs = x.min() >= 0 and n.min() >= 0 and (np.abs(r) <= most * n).all()
-        if layout.centre in (0, 1):  # rewards lie on one side: it may be all that keeps inner products from below 0
-            signs = signs and (r if layout.centre == 0 else -r).min() >= 0
-        return bool(signs and part @ part <= limit * (1 + SLACK))
+        longest = math.sqrt(max(layout.limit(*block) for block in layout.blocks)) * (1 + SLACK)
+        side = 1.0 if layout.centre == 0 else -1.0 if layout.centre == 1 else 0.0
+        return limits, most, side, longest
 
 
 class CentralWeighted(CentralSum, _Weighted):
