@@ -215,7 +215,8 @@ def test_a_viewer_sees_the_policy_change_when_a_batch_closes(service, looked):
         until(lambda: page.js("return document.querySelectorAll('#releases tbody tr').length") == 3)
         statement = http.get("/v1/deployments/steps/statement").json()
         assert marks > 0  # the seed's: else nothing was tried
-    until(lambda: len(page.colours()) == len({action for action, _ in page.colours()}) == 2)
+    until(lambda: [len(set(part)) for part in zip(*page.colours(), strict=True)] == [2, 2])  # when they have faded over
+    assert len(page.colours()) == 2
     assert page.text("words") == "".join(statement["promise"]["words"])
     assert all(line[1:] in page.text("assumptions") for line in statement["promise"]["guarantee"]["assumptions"])
     # nodes were changed in place, and the focus stayed where it was
@@ -267,6 +268,31 @@ def test_dark_and_narrow(service, looked):
         assert page.js("return document.documentElement.scrollWidth <= innerWidth"), path
     page.browser.get(running.url + "/api")
     until(lambda: page.js("return document.querySelectorAll('.operation').length") == len(ENDPOINTS))
+    assert page.complaints() == []
+
+
+def test_it_is_used_with_a_keyboard_and_without_deployments(run, looked):
+    from selenium.webdriver.common.keys import Keys
+
+    running = run("serve", "--database", "memory:")
+    page = looked(running.url)
+    until(lambda: page.js("return document.activeElement.id") == "key")
+    page.browser.switch_to.active_element.send_keys(running.key, Keys.ENTER)
+    until(lambda: page.visible("nothing"))
+    assert not page.visible("detail")
+    assert page.js("return document.activeElement.id") == "nothing"
+    page.browser.refresh()
+    until(lambda: page.visible("nothing"))
+    reached = []
+    for _ in range(6):
+        page.browser.switch_to.active_element.send_keys(Keys.TAB)
+        reached.append(page.js("const at = document.activeElement; return at.id || at.className || at.textContent"))
+        if reached[-1] == "theme":
+            break
+    assert reached == ["skip", "brand", "API", "leave", "theme"]
+    assert page.js("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    page.browser.switch_to.active_element.send_keys(Keys.SPACE)
+    assert page.js("return document.documentElement.dataset.theme") == "dark"
     assert page.complaints() == []
 
 

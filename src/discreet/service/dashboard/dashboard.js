@@ -183,10 +183,12 @@ function lost(error) {
 }
 
 function enter() {
+  const inside = $("gate").contains(document.activeElement);
   $("gate").hidden = $("loading").hidden = true;
   $("frame").hidden = false;
   $("leave").hidden = false;
   if (looks === 1) reveal();
+  if (inside) $(shownAll.length ? "detail" : "nothing").focus({ preventScroll: true }); // what had the focus is gone
 }
 
 /** Forgets the key and all that it showed. */
