@@ -257,7 +257,7 @@ class Deployment(Releasing):
         return state(self, now)
 
     def end(self) -> None:
-        """Ends the deployment: nobody is collected any more; raw reports and totals, and people's key, are destroyed."""
+        """Ends the deployment: nobody is collected any more; raw reports, totals and people's key are destroyed."""
 
         def ended(db: Connection) -> None:
             db.lock(self.name, alone=True)
