@@ -95,13 +95,15 @@ def test_plans_replay_from_releases(made):
 def test_totals_are_what_people_sent(made):
     """Would catch a report that is lost, counted twice, or moved to another batch."""
     deployment = made("dp-ucbvi")
-    crowd = Crowd(deployment, absent=range(1, 40, 7)).all()
+    crowd = Crowd(deployment, absent=range(1, 40, 7))
+    while deployment.version < len(deployment.agent.batches) - 1:  # at the end totals are destroyed
+        crowd.batch()
     total = np.zeros(deployment.agent.mechanism.layout.size)
     for _, _, report in crowd.sent:
         np.add.at(total, report.indices, report.values)
     kept = records.unpack(bytes(deployment.store.do(lambda db: db.row(sql.SECRET, name="steps"))[1]))["kept"]
     np.testing.assert_array_equal(np.ldexp(kept.total.astype(float), -deployment.agent.mechanism.sum.bits), total)
-    assert kept.users == 40  # slots: who stays away is in it, as zeros
+    assert kept.users == 35  # slots: who stays away is in it, as zeros
 
 
 def test_the_same_person_has_the_same_slot(made):
@@ -152,7 +154,7 @@ def test_anonymous_people_are_said(made):
         made().start(now=0.0)
     deployment = made(anonymous=True)
     assert [deployment.start(now=0.0).slot for _ in range(3)] == [0, 1, 2]
-    assert any("nobody without a pseudonym" in said for said in deployment.guarantee.assumptions)
+    assert any("more than 1 slot, with or without a pseudonym" in said for said in deployment.guarantee.assumptions)
 
 
 def test_a_full_batch_collects_nobody_else(made):
@@ -277,7 +279,7 @@ def test_nothing_is_left_of_people_at_the_end(made):
     deployment = made()
     Crowd(deployment).all()
     assert deployment.state == "complete"
-    for table in ("slots", "reports", "batches"):
+    for table in ("slots", "reports", "steps", "batches", "secrets"):
         assert deployment.store.do(lambda db, table=table: db.rows(f"SELECT * FROM {table}")) == []
     assert deployment.store.do(lambda db: db.row(sql.KEYS, name="steps"))[1] is None
     assert not deployment.start(person="person 0", now=1e6).collected
@@ -290,7 +292,8 @@ def test_it_can_be_ended_early(made):
     tickets = crowd.fill()
     deployment.end()
     assert deployment.state == "complete"
-    assert deployment.store.do(lambda db: db.rows("SELECT * FROM reports")) == []
+    for table in ("slots", "reports", "secrets"):
+        assert deployment.store.do(lambda db, table=table: db.rows(f"SELECT * FROM {table}")) == []
     assert deployment.close_due(now=1e6) == []
     with pytest.raises(Closed):
         deployment.report(tickets[0].token, crowd.sent[0][2], now=crowd.now)

@@ -128,6 +128,25 @@ def test_terms_that_change_are_refused():
     shut(deployment)
 
 
+@pytest.mark.parametrize("kind", ["binomial", "discreet-vi shuffle"])
+def test_a_server_that_takes_people_away_is_refused(kind):
+    """Would catch a server that tells devices of a whole batch, and the shuffler of one slot, and sees one person."""
+    deployment = deploy(kind)
+    asked, ticket = deployment.config.privacy, deployment.start(person="a", now=0.0)
+    pinned = {"epsilon": asked["epsilon"], "delta": asked["delta"]}
+    honest = live.Shuffler("memory:", deployment.terms, **pinned)
+    assert honest.report(ticket.token, ticket.encoder.absent()) == "recorded"
+    alone = live.Shuffler("memory:", lambda version: deployment.terms(version)._replace(size=1), **pinned)
+    fewer = live.Shuffler("memory:", deployment.terms, **pinned, honest_fraction=0.5)
+    for shuffler in (alone, fewer):
+        with pytest.raises(InvalidInput, match="hides less"):
+            shuffler.report(ticket.token, ticket.encoder.absent())
+        assert shuffler.newest("steps") == -1
+    for shuffler in (honest, alone, fewer):
+        shuffler.shut()
+    shut(deployment)
+
+
 def test_another_deployment_of_the_same_name_is_refused(deployment):
     """Would catch reports that are acknowledged and dropped, because somebody of a former deployment used the slot."""
     ticket = deployment.start(person="a", now=0.0)

@@ -96,7 +96,7 @@ def deployed(run, tmp_path):
     return started
 
 
-def until(what, seconds=30.0):
+def until(what, seconds=60.0):
     """Waits until something holds; returns it."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -82,8 +82,8 @@ def create(
     document, plan = new_document(agent, wanted), agent.plan
     if plan.size == 0:  # it would be open for ever, charge its people's ledger and learn nothing
         raise InvalidInput(
-            f"no batch fits into episodes={wanted.episodes}, so nobody could be collected: take more episodes, or a "
-            "smaller update_every"
+            f"no batch fits into episodes={wanted.episodes}, so nobody could be collected: take more episodes, or set "
+            "a smaller update_every"
         )
     source = agent.sources[Role.NOISE]
     stream = source.mark() if isinstance(source, FastSource) else None

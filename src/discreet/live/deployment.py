@@ -257,12 +257,12 @@ class Deployment(Releasing):
         return state(self, now)
 
     def end(self) -> None:
-        """Ends the deployment: nobody is collected any more, raw reports and the key of pseudonyms are destroyed."""
+        """Ends the deployment: nobody is collected any more; raw reports, totals and people's key are destroyed."""
 
         def ended(db: Connection) -> None:
             db.lock(self.name, alone=True)
             row = rows.deployed(db, self.name, held=True)
-            for statement in (sql.FORGET_PERSON_KEY, sql.FORGET_PEOPLE):
+            for statement in (sql.FORGET_PERSON_KEY, sql.FORGET_PEOPLE, sql.FORGET_SECRET):
                 db.run(statement, name=self.name)
             for statement in (sql.FORGET_REPORTS, sql.FORGET_STEPS, sql.FORGET_BATCH):
                 db.run(statement, name=self.name, version=row.version)

@@ -95,7 +95,9 @@ def promised(agent: LearningAgent, config: Config) -> Guarantee:
     elif found.notion == "local":
         said.append("whether a device reports is not hidden, unless it sends the report of an absent person instead")
     if config.anonymous:
-        said.append(f"the app sees to it that nobody without a pseudonym starts more than {k} episode{'s' * (k > 1)}")
+        said.append(
+            f"the app sees to it that nobody has more than {k} slot{'s' * (k > 1)}, with or without a pseudonym"
+        )
     return dataclasses.replace(found.group(k), assumptions=(*found.assumptions, *said))
 
 

@@ -293,8 +293,8 @@ class Releasing:
             db.run(sql.SET_LEARNER, name=self.name, version=version, body=state)
             if plan.size == 0:  # nobody is collected any more: whoever had a slot can be forgotten
                 db.run(sql.SET_STATE, name=self.name, state="complete")
-                db.run(sql.FORGET_PERSON_KEY, name=self.name)
-                db.run(sql.FORGET_PEOPLE, name=self.name)
+                for statement in (sql.FORGET_PERSON_KEY, sql.FORGET_PEOPLE, sql.FORGET_SECRET):
+                    db.run(statement, name=self.name)
             points.reached("plan: before the commit")
 
         self.store.do(put_down, alone=True)

@@ -9,11 +9,12 @@ stayed away with reports of noise alone: the noise of a batch is what was calibr
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from discreet.errors import Closed, InvalidInput, InvalidPersonalData, InvalidToken
+from discreet.errors import Closed, InvalidInput, InvalidPersonalData, InvalidToken, check_fraction
 from discreet.live import points
 from discreet.live.keys import read_token
 from discreet.live.stores import connect, sql
@@ -60,12 +61,31 @@ class Shuffler:
             twice would be hidden by two draws of noise.
         terms: Returns the terms of a batch by its version: asks the server.
         source: Of the noise for slots of absent people; the operating system by default.
+        epsilon: The largest ε that it mixes for, with ``delta``: terms whose batch hides less, because it has too few
+            slots or too little noise, are refused. Devices hold the noise against the number of people that the
+            shuffler sees to, and cannot see that number: without this it is what the server says.
+        delta: The largest δ.
+        honest_fraction: The share of a batch that is taken to add its noise, for ``epsilon``.
 
     Guarantee:
         What it hands on of a batch is the sum of exactly ``size`` reports, each with its noise bits.
     """
 
-    def __init__(self, url: str | Store, terms: Callable[[int], Terms], source: Source | None = None) -> None:
+    def __init__(
+        self,
+        url: str | Store,
+        terms: Callable[[int], Terms],
+        source: Source | None = None,
+        *,
+        epsilon: float | None = None,
+        delta: float = 0.0,
+        honest_fraction: float = 1.0,
+    ) -> None:
+        self._epsilon, self._delta, self._honest = (
+            epsilon,
+            delta,
+            check_fraction("honest_fraction", honest_fraction, closed=True),
+        )
         self.store = connect(url) if isinstance(url, str) else url
         self._ask, self._source = terms, as_source(source)
         self._known: dict[int, tuple[Terms, Any]] = {}
@@ -74,7 +94,9 @@ class Shuffler:
         """Returns terms and encoder of a batch, and remembers the newest."""
         if version not in self._known:
             terms = self._ask(version)
-            encoder: Any = from_json(terms.encoder, ("binomial", "first-visits"))
+            honest = None if self._epsilon is None else math.floor(self._honest * terms.size + 1e-9)
+            kinds = ("binomial", "first-visits")
+            encoder: Any = from_json(terms.encoder, kinds, epsilon=self._epsilon, delta=self._delta, users=honest)
             zeros = np.zeros(encoder.size, dtype=np.int64).tobytes()
             agreed = f"{hashlib.sha256(terms.key).hexdigest()} {terms.encoder}"  # another key is another deployment
             given = {"name": terms.deployment, "version": version, "size": terms.size, "encoder": agreed}
