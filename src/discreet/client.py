@@ -114,6 +114,7 @@ class _Common(Generic[T]):
         users: int | None = None,
         trusted: bool = False,
         shuffler: str | None = None,
+        shuffler_key: str | None = None,
         patience: float = 60.0,
         transport: Any = None,
     ) -> None:
@@ -128,6 +129,7 @@ class _Common(Generic[T]):
             users: Under Shuffle: how many the owner trusts the shuffler to bring together.
             trusted: Whether the server may see raw data (trust model central).
             shuffler: URL of the shuffler, if reports go there.
+            shuffler_key: A key of the shuffler's own; the server's key is never shown to it.
             patience: Seconds in which a request is repeated.
             transport: Of ``httpx``, for tests.
         """
@@ -138,11 +140,12 @@ class _Common(Generic[T]):
         self._url, self._deployment, self._shuffler = url.rstrip("/"), deployment, shuffler
         self._pins = {} if trusted else {"epsilon": epsilon, "delta": delta, "users": users}
         self._headers, self._patience, self._transport = {"authorization": f"Bearer {key}"}, patience, transport
+        self._shuffler_headers = {} if shuffler_key is None else {"authorization": f"Bearer {shuffler_key}"}
         self._encoders: dict[str, AnyEncoder] = {}
 
     def _starting(self, person: str | None) -> Generator[_Ask, Any, Episode]:
         body = {"deployment": self._deployment} | ({} if person is None else {"person": person})
-        found = yield _Ask("POST", f"{self._url}/v1/episodes", body, {})
+        found = yield _Ask("POST", f"{self._url}/v1/episodes", body, self._headers)
         return self._episode(found)
 
     def _episode(self, found: dict[str, Any]) -> Episode:
@@ -168,13 +171,13 @@ class _Common(Generic[T]):
             report = done
         else:
             report = episode.encoder.absent(source) if done is None else episode.encoder.encode(done, source)
-        base = self._url
+        base, headers = self._url, self._headers
         if episode.report_to == "shuffler":
             if self._shuffler is None:
                 raise InvalidInput("reports of this deployment go to a shuffler: say where it is")
-            base = self._shuffler.rstrip("/")
+            base, headers = self._shuffler.rstrip("/"), self._shuffler_headers
         body = {"token": episode.token, "report": to_wire(report)}
-        found = yield _Ask("POST", f"{base}/v1/episodes/{episode.id}/report", body, {})
+        found = yield _Ask("POST", f"{base}/v1/episodes/{episode.id}/report", body, headers)
         status: str = found["status"]
         return status
 
@@ -182,12 +185,12 @@ class _Common(Generic[T]):
         self, episode: Episode, number: int, state: int, reward: float | None
     ) -> Generator[_Ask, Any, int | None]:
         body = {"token": episode.token, "state": int(state)} | ({} if reward is None else {"reward": float(reward)})
-        found = yield _Ask("PUT", f"{self._url}/v1/episodes/{episode.id}/steps/{number}", body, {})
+        found = yield _Ask("PUT", f"{self._url}/v1/episodes/{episode.id}/steps/{number}", body, self._headers)
         action: int | None = found["action"]
         return action
 
     def _erasing(self, episode: Episode) -> Generator[_Ask, Any, str]:
-        headers = {"discreet-token": episode.token or ""}
+        headers = {**self._headers, "discreet-token": episode.token or ""}
         found = yield _Ask("DELETE", f"{self._url}/v1/episodes/{episode.id}", None, headers)
         status: str = found["status"]
         return status
@@ -240,7 +243,7 @@ class Client(_Common[Any]):
     @property
     def _http(self) -> Any:
         if "_client" not in vars(self):
-            self._client = _library().Client(headers=self._headers, timeout=10.0, transport=self._transport)
+            self._client = _library().Client(timeout=10.0, transport=self._transport)
         return self._client
 
     def _do(self, asked: Generator[_Ask, Any, Any]) -> Any:
@@ -303,7 +306,7 @@ class AsyncClient(_Common[Any]):
     @property
     def _http(self) -> Any:
         if "_client" not in vars(self):
-            self._client = _library().AsyncClient(headers=self._headers, timeout=10.0, transport=self._transport)
+            self._client = _library().AsyncClient(timeout=10.0, transport=self._transport)
         return self._client
 
     async def _do(self, asked: Generator[_Ask, Any, Any]) -> Any:

@@ -9,12 +9,13 @@ import httpx
 import numpy as np
 import pytest
 
-from discreet.client import Client
+import discreet as dc
+from discreet.client import Client, Episode
 from discreet.errors import Closed, InvalidInput, InvalidPersonalData, InvalidToken
 from discreet.privatizers.codec import from_json, to_wire
 from discreet.service.access import Access, KeyFile, new_key
 from discreet.service.endpoints import ENDPOINTS, document
-from tests.live.people import MDP
+from tests.live.people import MDP, config
 from tests.service.conftest import until
 
 
@@ -56,8 +57,8 @@ def test_under_shuffle_the_server_gets_whole_batches_only(deployed, run, tmp_pat
     folder.mkdir()
     mixing = run("shuffler", "--server", service.url, "--server-key", service.key, folder=folder)
     pins = {"epsilon": 2.0, "delta": 1e-4, "users": 20}
-    with Client(service.url, service.key, "steps", shuffler=mixing.url, **pins) as client, service.client() as http:
-        client._headers["authorization"] = f"Bearer {service.key}"
+    to = {"shuffler": mixing.url, "shuffler_key": mixing.key}
+    with Client(service.url, service.key, "steps", **to, **pins) as client, service.client() as http:
         rng = np.random.default_rng(0)
         episodes = [client.start(person=f"p{k}") for k in range(20)]
         with httpx.Client(headers={"authorization": f"Bearer {mixing.key}"}) as device:
@@ -66,9 +67,12 @@ def test_under_shuffle_the_server_gets_whole_batches_only(deployed, run, tmp_pat
                     "token": episode.token,
                     "report": to_wire(episode.encoder.encode(MDP.sample(episode.policy, rng))),
                 }
-                for _ in range(2):
-                    sent = device.post(f"{mixing.url}/v1/episodes/{episode.id}/report", json=body)
-                    assert sent.json() == {"status": "recorded"}
+                assert client.report(episode, episode.encoder.absent()) == "recorded"
+                sent = device.post(f"{mixing.url}/v1/episodes/{episode.id}/report", json=body)  # again, and another
+                assert sent.json() == {"status": "recorded"}
+            for name in ("x%3Fy", "nothing", "%23"):
+                asked = device.post(f"{mixing.url}/v1/episodes/{name}.0.0/report", json=body)
+                assert asked.status_code in (403, 404, 422)
             refused = device.post(
                 f"{mixing.url}/v1/episodes/steps.0.3/report", json={"token": episodes[4].token, "report": "x"}
             )
@@ -109,12 +113,19 @@ def test_a_killed_service_goes_on(deployed, run):
     assert again.stop() == 0
 
 
+def _open(http, version):
+    """Returns a deployment whose batch of that number takes people; None while there is none."""
+    found = http.get("/v1/deployments/steps").json()
+    return found if found["version"] == version and found["slots"] else None
+
+
 def test_several_workers_share_a_database(deployed):
     service = deployed("dp-ucbvi", "--workers", "2")
     with Client(service.url, service.key, "steps", trusted=True) as client, service.client() as http:
         for k in range(4):
             play(client, 5, np.random.default_rng(k), prefix=f"{k} ")
-            until(lambda k=k: http.get("/v1/deployments/steps").json()["version"] == k + 1)
+            found = until(lambda k=k: _open(http, k + 1))  # released, and planned: else whoever comes is not collected
+            assert found["slots"] == 5
     assert service.stop() == 0
 
 
@@ -155,6 +166,41 @@ def test_keys_open_what_their_scopes_say(deployed, tmp_path):
     text = (tmp_path / "keys.json").read_text()
     assert not any(key.split("_", 2)[2] in text for key in keys.values())
     assert (tmp_path / "keys.json").stat().st_mode & 0o077 == 0
+
+
+def test_a_key_file_that_is_gone_opens_nothing(tmp_path, monkeypatch):
+    """Would catch old keys that stay valid, and an error that names the file to whoever asks."""
+    monkeypatch.setattr("discreet.service.access._LOOK", -1.0)
+    file = KeyFile(tmp_path / "keys.json")
+    text = file.add(["client"])
+    access = Access(file)
+    assert access.scopes(f"Bearer {text}") == ("client",)
+    kept = file.path.read_text()
+    for damaged in ("", "{", None):
+        file.path.unlink() if damaged is None else file.path.write_text(damaged)
+        assert access.scopes(f"Bearer {text}") is None
+    file.path.write_text(kept)
+    assert access.scopes(f"Bearer {text}") == ("client",)
+
+
+def test_a_shuffler_is_never_shown_the_servers_key():
+    """Would catch a client that sends one party's key to the other."""
+    import httpx as library
+
+    seen = {}
+
+    def answer(request):
+        seen[request.url.host] = request.headers.get("authorization")
+        return library.Response(200, json={"status": "recorded"})
+
+    encoder = dc.live.read(config("binomial")).make(None).plan.encoder
+    episode = Episode("steps.0.0", True, 0, np.zeros((4, 3), dtype=np.int64), encoder, "0.0.x", None, "shuffler")
+    for key, expected in ((None, None), ("dk_own", "Bearer dk_own")):
+        given = {"trusted": True, "shuffler": "http://mixer", "shuffler_key": key}
+        with Client("http://server", "dk_server", "steps", **given, transport=library.MockTransport(answer)) as client:
+            client.report(episode, None)
+            client.erase(episode)
+        assert seen == {"mixer": expected, "server": "Bearer dk_server"}
 
 
 def test_access_compares_whole_keys():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,17 +21,11 @@ _F = TypeVar("_F", bound="Callable[..., Any]")
 
 def _server() -> Any:
     try:
-        import msgspec
-        import starlette
-        import uvicorn
+        for name in ("httptools", "httpx", "msgspec", "starlette", "uvicorn"):
+            importlib.import_module(name)
     except ImportError:
         raise MissingExtra("starlette, uvicorn and msgspec", "serve") from None
-    assert msgspec
-    assert starlette
-    assert uvicorn
-    from discreet.service import server
-
-    return server
+    return importlib.import_module("discreet.service.server")
 
 
 def _listening(port: int) -> Callable[[_F], _F]:

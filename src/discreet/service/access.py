@@ -143,11 +143,14 @@ class Access:
         if self._file is None or now - self._looked < _LOOK:
             return
         self._looked = now
-        found = self._file.path.stat() if self._file.path.exists() else None
-        stamp = (0, 0) if found is None else (found.st_mtime_ns, found.st_ino)
-        if stamp != self._stamp:
-            self._known = {key.id: key for key in self._file.read() if key.revoked is None}
-            self._stamp = stamp
+        try:
+            found = self._file.path.stat()
+            stamp = (found.st_mtime_ns, found.st_ino)
+            if stamp != self._stamp:
+                self._known = {key.id: key for key in self._file.read() if key.revoked is None}
+                self._stamp = stamp
+        except (InvalidInput, OSError):  # a file that is gone or damaged opens nothing
+            self._known, self._stamp = {}, None
 
     def scopes(self, header: str | None) -> tuple[str, ...] | None:
         """Returns what the bearer of an ``Authorization`` header may do; None if it is no key of ours."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["mixer"]
 
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")  # nothing else becomes a part of what the server is asked
+
 
 class _Server:
     """What a shuffler asks its server."""
@@ -47,10 +51,7 @@ class _Server:
 
     def terms(self, deployment: str, version: int) -> Terms:
         """Returns the terms of a batch."""
-        found = self._http.build_request("GET", f"/v1/batches/{deployment}/{version}")
-        told = self._asked("GET", found.url.raw_path.decode())
-        import json
-
+        told = self._asked("GET", f"/v1/batches/{deployment}/{version}")
         return Terms(deployment, version, told["size"], json.dumps(told["encoder"]), bytes.fromhex(told["key"]))
 
     def batches(self) -> list[dict[str, Any]]:
@@ -92,10 +93,9 @@ class _Mixer(Door):
             self.server.close()
 
     def of(self, deployment: str) -> Shuffler:
-        """Returns the shuffler of a deployment."""
-        if deployment not in self.shufflers:
-            self.shufflers[deployment] = Shuffler(self.store, lambda version: self.server.terms(deployment, version))
-        return self.shufflers[deployment]
+        """Returns the shuffler of a deployment; it is remembered once the server has given terms for it."""
+        found = self.shufflers.get(deployment)
+        return found or Shuffler(self.store, lambda version: self.server.terms(deployment, version))
 
     async def run(self) -> None:
         """Asks the server what is due, and hands it in, until it is cancelled."""
@@ -108,14 +108,20 @@ class _Mixer(Door):
 
     def hand_in(self, deployment: str, version: int) -> None:
         """Closes a batch and hands it in."""
-        found = self.of(deployment).close(version)
+        shuffler = self.of(deployment)
+        found = shuffler.close(version)
+        self.shufflers.setdefault(deployment, shuffler)
         self.server.hand_in(deployment, version, found.ones.tolist(), found.messages, found.users)
 
     async def report(self, request: Request) -> Any:
         """POST /v1/episodes/{id}/report."""
         self.allow(request, "client")
         parts = request.path_params["id"].split(".")
-        if len(parts) != 3 or not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts[1:]):
+        if (
+            len(parts) != 3
+            or not _NAME.fullmatch(parts[0])
+            or not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts[1:])
+        ):
             raise Problem(404, "there is no such episode")
         asked = await self.read(request, messages.Reported)
         if asked.token.split(".")[:2] != parts[1:]:
@@ -126,6 +132,7 @@ class _Mixer(Door):
             if shuffler.knows(version)
             else await asyncio.to_thread(shuffler.adding, asked.token, asked.report, version)
         )
+        self.shufflers.setdefault(parts[0], shuffler)
         await self.asker.ask(what)
         return messages.Recorded("recorded")
 
